@@ -15,14 +15,15 @@ pub use crate::shape::{Blank, CellGeometry, CellId, CellPoint};
 use crate::simd::V4;
 pub use search::BLOCK_CELLS;
 
-/// Loaded cells kept for each lane, direct mapped. The stages of a step in physical space visit few cells, in no fixed order.
+/// Loaded cells kept for each lane, direct mapped. The stages of a step in physical space visit few cells, in no fixed
+/// order.
 pub const KEPT: usize = 8;
 /// Tasks that take turns in a space, each with cells of its own: 32 cells of 600 bytes stay in the
 /// first-level cache. (Of cells that move the points at two steps are kept as well, 16 KiB.)
 pub const LANES: usize = 4;
 
-/// One worker's view of the zones of a dataset: locates points and loads cells with the traced vector and the sampled fields. Values
-/// depend on what is asked, never on what was asked before, so any worker may continue any task.
+/// One worker's view of the zones of a dataset: locates points and loads cells with the traced vector and the sampled
+/// fields. Values depend on what is asked, never on what was asked before, so any worker may continue any task.
 pub struct ZoneLocator<N> {
     /// Access to the nodes.
     pub nodes: N,
@@ -54,7 +55,8 @@ impl<N: Nodes> ZoneLocator<N> {
         Self { nodes, near: None, fields, kept, ends, lattices, lane: 0, bounds, frontier, below }
     }
 
-    /// What iblank says of a cell, kept: a search asks, then the particle that goes there, and then whoever loads the rest.
+    /// What iblank says of a cell, kept: a search asks, then the particle that goes there, and then whoever loads the
+    /// rest.
     ///
     /// # Errors
     /// [`Miss`].
@@ -69,14 +71,15 @@ impl<N: Nodes> ZoneLocator<N> {
         self.kept[n].take_iblank(cell, &mut self.nodes.at(cell.zone as usize, cell.ijk), array)
     }
 
-    /// Gives the turn to a lane. What is kept for one lane is not overwritten by the others; answers do not depend on it.
+    /// Gives the turn to a lane. What is kept for one lane is not overwritten by the others; answers do not depend on
+    /// it.
     #[inline(always)]
     pub fn take_turn(&mut self, lane: usize) {
         self.lane = lane % LANES;
     }
 
-    /// Forgets what was loaded for the lane that has the turn: the nodes answer for other time steps from now on. (Another moment
-    /// between the same two steps is seen by itself.)
+    /// Forgets what was loaded for the lane that has the turn: the nodes answer for other time steps from now on.
+    /// (Another moment between the same two steps is seen by itself.)
     pub fn forget(&mut self) {
         let lane = self.lane * KEPT..(self.lane + 1) * KEPT;
         self.kept[lane.clone()].iter_mut().for_each(Loaded::forget);
@@ -105,7 +108,8 @@ impl<N: Nodes> ZoneLocator<N> {
         (kept.full && kept.cell == cell).then_some(kept)
     }
 
-    /// The map of a cell, if the lane that has the turn still keeps it; of one that moves, at some moment between the two steps.
+    /// The map of a cell, if the lane that has the turn still keeps it; of one that moves, at some moment between the
+    /// two steps.
     fn known_map(&self, cell: CellId) -> Option<CellMap> {
         let kept = &self.kept[self.slot(cell)];
         (kept.cell == cell).then(|| kept.map())
@@ -187,8 +191,8 @@ impl<N: Nodes> ZoneLocator<N> {
         Ok(n)
     }
 
-    /// Loads a cell with its vector and sampled fields. Where anything is absent, everything that is absent is listed. The geometry of
-    /// a cell that moves may be of another moment: that is asked for by [`Self::geometry`].
+    /// Loads a cell with its vector and sampled fields. Where anything is absent, everything that is absent is listed.
+    /// The geometry of a cell that moves may be of another moment: that is asked for by [`Self::geometry`].
     ///
     /// # Errors
     /// [`Miss`].

@@ -1,16 +1,19 @@
 //! How fast the points of a grid move, out of where they are at neighbouring steps.
 //!
 //! # Theory
-//! A body that moves with its grid carries the flow at its surface along: there the fluid is as fast as the points of the grid. These
-//! are known at time steps alone. Their velocity at a step is that of the parabola in time through three of its places, of second order:
-//! with the chords c1 and c2 to the places at d1 and d2 from the step in time, `(c1 d2 - c2 d1) / (d2 - d1)`. What the parabola may miss
-//! is taken as a share of the chords and of how far they differ. Points that stay where they are do not move at all, to the last bit.
+//! A body that moves with its grid carries the flow at its surface along: there the fluid is as fast as the points of
+//! the grid. These are known at time steps alone. Their velocity at a step is that of the parabola in time through
+//! three of its places, of second order: with the chords c1 and c2 to the places at d1 and d2 from the step in time,
+//! `(c1 d2 - c2 d1) / (d2 - d1)`. What the parabola may miss is taken as a share of the chords and of how far they
+//! differ. Points that stay where they are do not move at all, to the last bit.
 
-/// Share of a point's speed by which its velocity out of three places may be wrong: a swing of twenty steps differs by 1.6 %.
+/// Share of a point's speed by which its velocity out of three places may be wrong: a swing of twenty steps differs by
+/// 1.6 %.
 const OF_SPEED: f64 = 0.02;
 /// The same of the difference between the chords.
 const OF_CHORDS: f64 = 0.1;
-/// Share of a point's speed that rounding of its places may come to; where it comes to more, the motion is not known well enough.
+/// Share of a point's speed that rounding of its places may come to; where it comes to more, the motion is not known
+/// well enough.
 const OF_ROUNDING: f64 = 0.1;
 
 /// A step and those nearest to it, whose places say how fast points move at the step.
@@ -22,7 +25,8 @@ pub struct Neighbours {
 }
 
 impl Neighbours {
-    /// Of a step of a series at those times: the steps before and after it, or the two beside it at an end of the series.
+    /// Of a step of a series at those times: the steps before and after it, or the two beside it at an end of the
+    /// series.
     ///
     /// ```
     /// # use field::motion::Neighbours;
@@ -50,8 +54,8 @@ impl Neighbours {
         &self.steps[..self.count]
     }
 
-    /// Whether a velocity at a point is that of the point, whose places at [`Self::steps`] are given; `rounding` is the relative error
-    /// of a place.
+    /// Whether a velocity at a point is that of the point, whose places at [`Self::steps`] are given; `rounding` is the
+    /// relative error of a place.
     pub fn moves_with(&self, velocity: [f64; 3], places: &[[f64; 3]], rounding: f64) -> bool {
         let here = places[0];
         let beside = &places[1..self.count];
@@ -72,8 +76,8 @@ impl Neighbours {
     }
 }
 
-/// Whether the velocities of a point at two steps, between which it goes straight, are its own: their mean is what it makes of the time
-/// between, to within what a change of its speed may miss.
+/// Whether the velocities of a point at two steps, between which it goes straight, are its own: their mean is what it
+/// makes of the time between, to within what a change of its speed may miss.
 pub fn moves_between(velocity: [[f64; 3]; 2], places: [[f64; 3]; 2], time: f64) -> bool {
     if places[0] == places[1] {
         return velocity == [[0.0; 3]; 2];
@@ -89,7 +93,8 @@ pub fn moves_between(velocity: [[f64; 3]; 2], places: [[f64; 3]; 2], time: f64) 
 mod tests {
     use super::*;
 
-    /// A swing of 20 steps, turning about an axis: everywhere its own velocity moves with it, and what is at rest does not.
+    /// A swing of 20 steps, turning about an axis: everywhere its own velocity moves with it, and what is at rest does
+    /// not.
     #[test]
     fn a_swing_is_known_at_every_step() {
         let turn = std::f64::consts::TAU / 20.0;

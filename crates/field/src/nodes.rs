@@ -100,8 +100,9 @@ pub struct Zone {
     pub iblank: Option<usize>,
     /// Boxes, finest first; empty where none were made.
     pub boxes: Vec<BoxLevel>,
-    /// The uniform grid that the coordinates are, to the last bit of every point; `None` where they are none, where the grid moves, or
-    /// where nobody has looked: files that are paged in place are looked through when their boxes are made.
+    /// The uniform grid that the coordinates are, to the last bit of every point; `None` where they are none, where the
+    /// grid moves, or where nobody has looked: files that are paged in place are looked through when their boxes are
+    /// made.
     pub uniform: Option<Uniform>,
 }
 
@@ -136,7 +137,8 @@ impl Zone {
             _ => f64::NAN,
         }
     }
-    /// A component of points that follow each other, from point `n` on, out of one page of an array. What lies beyond the page stays.
+    /// A component of points that follow each other, from point `n` on, out of one page of an array. What lies beyond
+    /// the page stays.
     pub fn elements(&self, array: usize, page: &[u8], component: usize, n: usize, to: &mut [f64]) {
         self.arrays[array].elements(page, component, n, to);
     }
@@ -155,8 +157,8 @@ pub fn box_holds(b: &[f32; 6], p: V4) -> bool {
     beyond(lo, hi, p).either(hi.below(lo)).bits() & 7 == 0
 }
 
-/// Smallest and largest of points. NaN are passed over (the comparisons give their second operand then), but the first point's
-/// stay.
+/// Smallest and largest of points. NaN are passed over (the comparisons give their second operand then), but the first
+/// point's stay.
 #[inline(always)]
 pub(crate) fn bounds_of(points: &[V4]) -> (V4, V4) {
     let first = points.first().copied().unwrap_or(V4::zero());
@@ -226,8 +228,8 @@ pub trait Nodes {
     fn zones(&self) -> &[Zone];
     /// A cell, to ask for several arrays there.
     fn at(&mut self, zone: usize, cell: [u32; 3]) -> Self::At<'_>;
-    /// Values of a vector array (2 or 3 components; a missing third is 0) at the corners of a cell: bit 0 of the index is
-    /// i, bit 1 j, bit 2 k. In directions of one point both corners are the same node.
+    /// Values of a vector array (2 or 3 components; a missing third is 0) at the corners of a cell: bit 0 of the index
+    /// is i, bit 1 j, bit 2 k. In directions of one point both corners are the same node.
     ///
     /// # Errors
     /// [`Miss`]; every absent page of the cell is listed.
@@ -244,9 +246,9 @@ pub trait Nodes {
         cell: [u32; 3],
         out: &mut [f64; 8],
     ) -> Result<(), Miss>;
-    /// Smallest and largest values of a vector array over the corners of `count` cells that follow `cell` in i, itself among them;
-    /// `None` where they do not lie in one page, or have fewer than eight corners. Values that are no numbers are passed over, or
-    /// make the bounds none.
+    /// Smallest and largest values of a vector array over the corners of `count` cells that follow `cell` in i, itself
+    /// among them; `None` where they do not lie in one page, or have fewer than eight corners. Values that are no
+    /// numbers are passed over, or make the bounds none.
     ///
     /// # Errors
     /// [`Miss`]; the absent page is listed.
@@ -287,8 +289,8 @@ pub trait Nodes {
     fn blocks_that_hold(&mut self, zone: usize, level: usize, p: V4, out: &mut Vec<[u32; 3]>) -> Result<(), Miss> {
         look_through(self, zone, level, p, out)
     }
-    /// Boxes of the blocks of a level that a block of the next level covers, in the order of a cell's corners; a bit for each that
-    /// there is and that is here, and why others are not. Every absent page of them is listed.
+    /// Boxes of the blocks of a level that a block of the next level covers, in the order of a cell's corners; a bit
+    /// for each that there is and that is here, and why others are not. Every absent page of them is listed.
     fn children(&mut self, zone: usize, level: usize, parent: [u32; 3], out: &mut [Bounds; 8]) -> (u8, Option<Miss>) {
         let dims = self.zones()[zone].boxes[level].translation.dims;
         let (mut here, mut miss) = (0, None);
@@ -325,8 +327,8 @@ pub trait Nodes {
     fn missing(&mut self) -> &mut Vec<PageId>;
     /// The error behind [`Miss::Failed`].
     fn failure(&mut self) -> Option<PageError>;
-    /// Asks the processor to load the cache lines of some arrays' values at the corners of a cell, if they are in memory. Only a
-    /// hint: the answer of no other call depends on it.
+    /// Asks the processor to load the cache lines of some arrays' values at the corners of a cell, if they are in
+    /// memory. Only a hint: the answer of no other call depends on it.
     fn prefetch(&self, _zone: usize, _arrays: &[usize], _cell: [u32; 3]) {}
     /// Whether a zone's points are at the same place whenever they are asked for.
     fn stands(&self, _zone: usize) -> bool {
@@ -390,9 +392,9 @@ pub(crate) fn look_through<N: Nodes + ?Sized>(
 
 /// A page or a whole zone as the loaders see it: all components of a point together, i fastest.
 ///
-/// A cell of a vector array then lies in some five cache lines, and one that follows it in j or k brings half of them; with a
-/// plane a component it was twelve and six. A trace over data that is in memory waits for cache lines more than for
-/// anything else.
+/// A cell of a vector array then lies in some five cache lines, and one that follows it in j or k brings half of them;
+/// with a plane a component it was twelve and six. A trace over data that is in memory waits for cache lines more than
+/// for anything else.
 #[derive(Copy, Clone)]
 pub(crate) struct Grain {
     pub base: *const u8,
@@ -461,7 +463,8 @@ impl Grain {
         }
     }
 
-    /// All corners of a cell that lies wholly in this grain, from its first point; `step` is 0 along directions of one point.
+    /// All corners of a cell that lies wholly in this grain, from its first point; `step` is 0 along directions of one
+    /// point.
     ///
     /// # Safety
     /// As [`Self::element`] for the cell's eight corners.
@@ -508,8 +511,8 @@ impl Grain {
         }
     }
 
-    /// Smallest and largest of the points of `count` cells in a row, from the first point of the first of them, in each of the four
-    /// rows of points; directions of one point there are not.
+    /// Smallest and largest of the points of `count` cells in a row, from the first point of the first of them, in each
+    /// of the four rows of points; directions of one point there are not.
     ///
     /// # Safety
     /// As [`Self::element`] for all corners of the cells.

@@ -45,8 +45,8 @@ impl PagedNodes {
         }
     }
 
-    /// The boxes of the blocks of a level that a block of the next covers, by corner: with one look for each page, and most have their
-    /// eight in one. Why some are not here, if so.
+    /// The boxes of the blocks of a level that a block of the next covers, by corner: with one look for each page, and
+    /// most have their eight in one. Why some are not here, if so.
     #[inline(always)]
     fn each_child(
         &mut self,

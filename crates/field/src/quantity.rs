@@ -3,9 +3,9 @@
 //! They are evaluated at a cell's corners when the cell is loaded and interpolated as any stored field is. A page of
 //! derived values would cost a frame and a pass over all its nodes to save eight divisions a cell, so none is made.
 //!
-//! Normalisation is PLOT3D's: density by rho_inf, velocity by a_inf, energy by rho_inf a_inf^2, R = 1, so that
-//! p_inf = 1 / gamma and rho_inf = 1 (P. P. Walatka et al., PLOT3D User's Manual, NASA TM-101067, 1990). Numbers are those
-//! of the manual; `temperature` is p / (rho R) with R = 1, as VTK computes it, which is 1 / gamma in the free stream (the
+//! Normalisation is PLOT3D's: density by rho_inf, velocity by a_inf, energy by rho_inf a_inf^2, R = 1, so that p_inf =
+//! 1 / gamma and rho_inf = 1 (P. P. Walatka et al., PLOT3D User's Manual, NASA TM-101067, 1990). Numbers are those of
+//! the manual; `temperature` is p / (rho R) with R = 1, as VTK computes it, which is 1 / gamma in the free stream (the
 //! manual's own function 120 divides by that).
 //!
 //! Where the conserved variables are in SI, so is what follows from them without reference values; what needs those
@@ -51,8 +51,8 @@ impl Conserved {
     }
 }
 
-/// The conserved variables at nodes that follow each other, each in a column: what is computed from columns the compiler computes for
-/// several nodes at a time.
+/// The conserved variables at nodes that follow each other, each in a column: what is computed from columns the
+/// compiler computes for several nodes at a time.
 #[derive(Clone, Debug, Default)]
 pub struct Columns {
     /// Density, momentum along x, y and z, energy, ratio of specific heats.
@@ -320,7 +320,8 @@ impl Derived {
         rows.as_chunks::<8>().0.iter().take(self.components()).for_each(|r| row(*r));
     }
 
-    /// A loop over nodes for each field, in which the field is a constant: the compiler computes for several nodes at a time.
+    /// A loop over nodes for each field, in which the field is a constant: the compiler computes for several nodes at a
+    /// time.
     #[inline(always)]
     fn at_nodes<C: core::ops::Index<usize, Output = f64> + ?Sized>(
         self,

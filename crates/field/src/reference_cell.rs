@@ -1,14 +1,14 @@
 //! Reference cells: which fractions lie in a cell, and its faces by number.
 //!
-//! The map of every cell is trilinear in three fractions. Kinds of cells differ in which fractions are theirs. Each face lies where a
-//! linear form of the fractions, its height, has one value.
+//! The map of every cell is trilinear in three fractions. Kinds of cells differ in which fractions are theirs. Each
+//! face lies where a linear form of the fractions, its height, has one value.
 
 use crate::cell::{Rst, FACE_TOLERANCE};
 use crate::shape::CellGeometry;
 use crate::simd::V4;
 
-/// The next face is taken to be at least this far, in cells: a particle that starts on a face and moves along it, or back
-/// through it by a hair, still tries a step.
+/// The next face is taken to be at least this far, in cells: a particle that starts on a face and moves along it, or
+/// back through it by a hair, still tries a step.
 pub const LEAST_GAP: f64 = 1e-3;
 
 /// What steps ask of the shape of cells. Nothing here reads a page.
@@ -36,8 +36,8 @@ pub trait ReferenceCell {
     /// Fractions so far beyond a face, along a rate as far as that goes; `q` lies on the face.
     fn past(face: u32, q: Rst, rate: [f64; 3], far: f64) -> Rst;
 
-    /// Whether fractions lie beyond a face, with the slack that [`Self::holds`] gives: a path along a face is not taken to cross it
-    /// by rounding.
+    /// Whether fractions lie beyond a face, with the slack that [`Self::holds`] gives: a path along a face is not taken
+    /// to cross it by rounding.
     #[inline(always)]
     fn is_beyond(face: u32, q: Rst) -> bool {
         let (height, level) = (Self::height(face, q), Self::level(face));
@@ -60,7 +60,8 @@ pub trait ReferenceCell {
     }
 }
 
-/// The unit cube: the cells of curvilinear zones. Face `2 a + 0` is where fraction `a` is 0, face `2 a + 1` where it is 1.
+/// The unit cube: the cells of curvilinear zones. Face `2 a + 0` is where fraction `a` is 0, face `2 a + 1` where it is
+/// 1.
 #[derive(Copy, Clone, Debug)]
 pub struct Hexahedron;
 

@@ -1,7 +1,8 @@
 //! Which files the steps of a series come from, and whether they are still those.
 //!
-//! A store keeps of each step what identifies its files (never their names: a store tells nobody where it was made). So who adds the
-//! steps that a simulation has written since knows which of them are there, and that none of those was changed.
+//! A store keeps of each step what identifies its files (never their names: a store tells nobody where it was made). So
+//! who adds the steps that a simulation has written since knows which of them are there, and that none of those was
+//! changed.
 
 use crate::error::FieldError;
 use crate::file::{identities, Digest, FileIdentity};

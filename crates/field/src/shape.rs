@@ -28,8 +28,8 @@ pub struct CellId {
 }
 
 impl PartialEq for CellId {
-    /// Number by number: arrays are compared in memory, by loads that wait for the narrower stores before them. That took a twelfth of
-    /// a step in a uniform grid.
+    /// Number by number: arrays are compared in memory, by loads that wait for the narrower stores before them. That
+    /// took a twelfth of a step in a uniform grid.
     #[inline(always)]
     fn eq(&self, other: &Self) -> bool {
         let [a, b] = [self, other].map(|c| (c.zone, c.ijk[0], c.ijk[1], c.ijk[2]));
@@ -127,8 +127,8 @@ impl CellGeometry {
         Ok(shape)
     }
 
-    /// Loads the corners of a cell whose coordinates are array `xyz`; `thin` is there. In place: to hand over 300 bytes took an eighth
-    /// of what it takes to load a cell.
+    /// Loads the corners of a cell whose coordinates are array `xyz`; `thin` is there. In place: to hand over 300 bytes
+    /// took an eighth of what it takes to load a cell.
     ///
     /// # Errors
     /// [`Miss`].
@@ -147,8 +147,8 @@ impl CellGeometry {
         }
     }
 
-    /// Gives a surface cell a thickness of its own size, so that it has an inverse; a line or a point stays collapsed and
-    /// contains nothing.
+    /// Gives a surface cell a thickness of its own size, so that it has an inverse; a line or a point stays collapsed
+    /// and contains nothing.
     #[cold]
     fn extrude(&mut self) {
         if self.thin.iter().filter(|t| **t).count() != 1 {

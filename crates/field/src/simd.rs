@@ -162,7 +162,8 @@ mod imp {
                 ]
             }
         }
-        /// Two points that follow each other in i, from a plane of values for each component: lanes (x, y, z, 0) of each.
+        /// Two points that follow each other in i, from a plane of values for each component: lanes (x, y, z, 0) of
+        /// each.
         ///
         /// # Safety
         /// `p[c]` and `p[c] + 1` must be readable.
@@ -187,8 +188,8 @@ mod imp {
             // SAFETY: the caller promises that these places can be read.
             unsafe { Self(_mm256_cvtps_pd(_mm_movelh_ps(two_f32(a), two_f32(b)))) }
         }
-        /// Smallest and largest of the points of three components in four rows of `points`; NaN are passed over, but for the first
-        /// point.
+        /// Smallest and largest of the points of three components in four rows of `points`; NaN are passed over, but
+        /// for the first point.
         ///
         /// # Safety
         /// `points` is not 0, and 3 `points` values must be readable from each of `rows` on.
@@ -400,7 +401,8 @@ mod imp {
         pub fn transpose(r: [Self; 4]) -> [Self; 4] {
             core::array::from_fn(|c| Self(core::array::from_fn(|n| r[n].0[c])))
         }
-        /// Two points that follow each other in i, from a plane of values for each component: lanes (x, y, z, 0) of each.
+        /// Two points that follow each other in i, from a plane of values for each component: lanes (x, y, z, 0) of
+        /// each.
         ///
         /// # Safety
         /// `p[c]` and `p[c] + 1` must be readable.
@@ -422,8 +424,8 @@ mod imp {
             let at = |p: *const f32| f64::from(unsafe { p.read_unaligned() });
             Self([at(a), at(a.wrapping_add(1)), at(b), at(b.wrapping_add(1))])
         }
-        /// Smallest and largest of the points of three components in four rows of `points`; NaN are passed over, but for the first
-        /// point.
+        /// Smallest and largest of the points of three components in four rows of `points`; NaN are passed over, but
+        /// for the first point.
         ///
         /// # Safety
         /// `points` is not 0, and 3 `points` values must be readable from each of `rows` on.
@@ -489,7 +491,8 @@ mod imp {
 
 pub use imp::V4;
 
-/// Hints that the line of a processor's cache in which an address lies is wanted soon. Any address will do; nothing is read of it.
+/// Hints that the line of a processor's cache in which an address lies is wanted soon. Any address will do; nothing is
+/// read of it.
 #[inline(always)]
 pub fn prefetch(address: *const u8) {
     #[cfg(target_arch = "x86_64")]

@@ -34,8 +34,9 @@ impl StoredNumbers {
         self.big_endian != cfg!(target_endian = "big")
     }
 
-    /// Puts numbers of this type, `from` bytes apart from the first byte of `bytes` on, as numbers of `dtype` in native order into `out`,
-    /// `to` bytes apart; as many as the shorter side holds. A number that `dtype` does not have becomes the nearest.
+    /// Puts numbers of this type, `from` bytes apart from the first byte of `bytes` on, as numbers of `dtype` in native
+    /// order into `out`, `to` bytes apart; as many as the shorter side holds. A number that `dtype` does not have
+    /// becomes the nearest.
     pub fn convert(self, bytes: &[u8], from: usize, dtype: DType, out: &mut [u8], to: usize) {
         let (item, size) = (self.size(), dtype.size());
         if self.is_of(dtype) {

@@ -1,8 +1,9 @@
 //! Nodes between two time steps: geometry as it is at a moment, values as they are at either step.
 //!
-//! Coordinates that change are interpolated linearly, corner by corner, so that a cell of a moving grid is the same trilinear map at
-//! every moment, of corners that move on straight lines. A corner is blanked out between two steps where it is at either of them. Values of
-//! fields are not mixed here: a derived field is made at each step and mixed then, as a stored one would be.
+//! Coordinates that change are interpolated linearly, corner by corner, so that a cell of a moving grid is the same
+//! trilinear map at every moment, of corners that move on straight lines. A corner is blanked out between two steps
+//! where it is at either of them. Values of fields are not mixed here: a derived field is made at each step and mixed
+//! then, as a stored one would be.
 
 use crate::boxes::{Bounds, EMPTY};
 use crate::nodes::{beyond, child, look_through, Corners, Miss, Nodes, Zone};
@@ -53,8 +54,8 @@ impl<N: Nodes> TimeInterpolated<N> {
         self.nodes.set_step(if later { self.next } else { self.step });
     }
 
-    /// The earlier step, if that is where the moment is: boxes of the later one say nothing then. (At the later one points are mixed as at
-    /// any moment, which is not to the last bit where they are at that step.)
+    /// The earlier step, if that is where the moment is: boxes of the later one say nothing then. (At the later one
+    /// points are mixed as at any moment, which is not to the last bit where they are at that step.)
     #[inline(always)]
     fn only(&self) -> Option<u32> {
         (self.weight == 0.0).then_some(self.step)
@@ -85,7 +86,8 @@ impl<N: Nodes> TimeInterpolated<N> {
         Ok(())
     }
 
-    /// Of iblank at both steps: a hole where either is, else the zone that the earlier step names, else the later one's.
+    /// Of iblank at both steps: a hole where either is, else the zone that the earlier step names, else the later
+    /// one's.
     fn both_blanks(&mut self, zone: usize, array: usize, cell: [u32; 3], out: &mut [f64; 8]) -> Result<(), Miss> {
         let (a, b) = self.both(|n| {
             let mut v = [0.0; 8];

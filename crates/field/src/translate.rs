@@ -1,5 +1,5 @@
-//! The first half of translation: from a node's index to a page and a place in it. Page edges need not be powers of two,
-//! so each axis divides by a multiply and a shift.
+//! The first half of translation: from a node's index to a page and a place in it. Page edges need not be powers of
+//! two, so each axis divides by a multiply and a shift.
 
 /// How one axis is cut.
 #[derive(Copy, Clone, Debug)]
@@ -61,8 +61,8 @@ impl Translation {
         }
     }
 
-    /// Translates the low corner of a cell, and says along which axes (bit 0 for i, 1 for j, 2 for k) its corners lie in different
-    /// pages. Directions of one point have no second corner.
+    /// Translates the low corner of a cell, and says along which axes (bit 0 for i, 1 for j, 2 for k) its corners lie
+    /// in different pages. Directions of one point have no second corner.
     #[inline(always)]
     pub fn cell(&self, ijk: [u32; 3]) -> (NodeAddress, usize) {
         let (pi, i) = self.axes[0].split(ijk[0]);
@@ -72,8 +72,8 @@ impl Translation {
         (self.place([pi, pj, pk], [i, j, k]), apart(0, i) | apart(1, j) | apart(2, k))
     }
 
-    /// Where the low corner of `cell` lies, if the eight corners of `count` cells that follow it in i, itself among them, lie in the
-    /// same page.
+    /// Where the low corner of `cell` lies, if the eight corners of `count` cells that follow it in i, itself among
+    /// them, lie in the same page.
     #[inline(always)]
     pub fn row(&self, cell: [u32; 3], count: u32) -> Option<NodeAddress> {
         let (pi, i) = self.axes[0].split(cell[0]);
@@ -83,8 +83,8 @@ impl Translation {
         inside.then(|| self.place([pi, pj, pk], [i, j, k]))
     }
 
-    /// The page of a corner (bit 0 for i, 1 for j, 2 for k) of a cell, from the page of its low corner and the axes along which its
-    /// corners are apart.
+    /// The page of a corner (bit 0 for i, 1 for j, 2 for k) of a cell, from the page of its low corner and the axes
+    /// along which its corners are apart.
     #[inline(always)]
     pub fn corner_page(&self, low: u64, apart: usize, corner: usize) -> u64 {
         let over = corner & apart;
@@ -158,8 +158,8 @@ impl Translation {
     }
 }
 
-/// Number of the one of `of` in each direction that lies at `n`. Page and element numbers fit (the catalog has checked the products),
-/// so that nothing is checked again for each cell.
+/// Number of the one of `of` in each direction that lies at `n`. Page and element numbers fit (the catalog has checked
+/// the products), so that nothing is checked again for each cell.
 #[inline(always)]
 fn row_major(n: [u32; 3], of: [u32; 3]) -> u64 {
     let rows = u64::from(n[2]).wrapping_mul(u64::from(of[1])).wrapping_add(u64::from(n[1]));

@@ -1,13 +1,14 @@
 //! Grids whose points need not be read: uniform ones.
 //!
 //! # Theory
-//! A zone is *uniform* when point (i, j, k) lies at `origin + spacing * (i, j, k)`, axis by axis, computed in double precision
-//! and rounded to the precision in which the coordinates are stored, **to the last bit, for every point**. Whoever computes a
-//! corner so and rounds it ([`Uniform::stored`]) therefore has what he would have read, and his results are the same.
+//! A zone is *uniform* when point (i, j, k) lies at `origin + spacing * (i, j, k)`, axis by axis, computed in double
+//! precision and rounded to the precision in which the coordinates are stored, **to the last bit, for every point**.
+//! Whoever computes a corner so and rounds it ([`Uniform::stored`]) therefore has what he would have read, and his
+//! results are the same.
 //!
-//! Coordinates in single precision are rounded ones, and neither the first of them nor the mean of their steps is the number
-//! that they were made of. [`fit`] therefore looks for a line through all the intervals of numbers that are rounded to what is
-//! stored: first with an origin and a spacing of few digits, then with any.
+//! Coordinates in single precision are rounded ones, and neither the first of them nor the mean of their steps is the
+//! number that they were made of. [`fit`] therefore looks for a line through all the intervals of numbers that are
+//! rounded to what is stored: first with an origin and a spacing of few digits, then with any.
 
 use crate::boxes::Xyz;
 use crate::catalog::DType;
@@ -19,8 +20,8 @@ const HALVINGS: usize = 200;
 /// Decimal digits that tell any double.
 const DIGITS: usize = 17;
 
-/// A grid of equal steps along the axes: point (i, j, k), 0-based, is at `origin + spacing * (i, j, k)`, in the unit of the
-/// coordinates. A direction of one point has a spacing of 0.
+/// A grid of equal steps along the axes: point (i, j, k), 0-based, is at `origin + spacing * (i, j, k)`, in the unit of
+/// the coordinates. A direction of one point has a spacing of 0.
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub struct Uniform {
     /// Position of point (0, 0, 0).
@@ -59,8 +60,8 @@ impl Uniform {
         found.is_of(&whole, [0; 3], dims, components, xyz).then_some(found)
     }
 
-    /// The uniform grid that may be: out of the coordinate `c` of the points along axis `c` from point (0, 0, 0), which `line` gives,
-    /// or `None` to give up. Whether all other points fit has to be seen ([`Self::is_of`]).
+    /// The uniform grid that may be: out of the coordinate `c` of the points along axis `c` from point (0, 0, 0), which
+    /// `line` gives, or `None` to give up. Whether all other points fit has to be seen ([`Self::is_of`]).
     pub fn of_lines(
         dtype: DType,
         dims: [usize; 3],
@@ -78,8 +79,8 @@ impl Uniform {
         Some(found)
     }
 
-    /// Whether the points `[i, j, k]` of the zone are those of this grid. They lie in a slab `[component][k][j][i]` of `size` columns,
-    /// rows and planes, whose first point is point `low` of the zone.
+    /// Whether the points `[i, j, k]` of the zone are those of this grid. They lie in a slab `[component][k][j][i]` of
+    /// `size` columns, rows and planes, whose first point is point `low` of the zone.
     pub fn is_of(
         &self,
         points: &[Range<usize>; 3],
@@ -94,8 +95,8 @@ impl Uniform {
         }
     }
 
-    /// [`Self::is_of`] for a page's bytes `[component][k][j][i]`, in native byte order, at whatever address; `extent` are its points of
-    /// the zone, `page` those that it has room for.
+    /// [`Self::is_of`] for a page's bytes `[component][k][j][i]`, in native byte order, at whatever address; `extent`
+    /// are its points of the zone, `page` those that it has room for.
     pub fn is_of_page(&self, dtype: DType, extent: &[Range<usize>; 3], page: [usize; 3], bytes: &[u8]) -> bool {
         let size = dtype.size();
         let value = |b: &[u8]| match *b {
@@ -169,8 +170,8 @@ fn round(dtype: DType, x: f64) -> f64 {
     }
 }
 
-/// Origin and spacing of points of equal steps along a line, as they are stored in `dtype`: a spacing of 0 for one point. `None`
-/// where there are none that give exactly these, or where neighbours are in one place.
+/// Origin and spacing of points of equal steps along a line, as they are stored in `dtype`: a spacing of 0 for one
+/// point. `None` where there are none that give exactly these, or where neighbours are in one place.
 pub fn fit(dtype: DType, line: &[f64]) -> Option<(f64, f64)> {
     let (first, last) = (*line.first()?, *line.last()?);
     if !line.iter().all(|x| x.is_finite()) {
@@ -341,7 +342,8 @@ mod tests {
 
     proptest! {
         #![proptest_config(ProptestConfig { cases: 400, rng_seed: prop::test_runner::RngSeed::Fixed(0x756e_6966), ..ProptestConfig::default() })]
-        /// Whatever the numbers, what was rounded from equal steps is found, in single precision, and gives back every value.
+        /// Whatever the numbers, what was rounded from equal steps is found, in single precision, and gives back every
+        /// value.
         #[test]
         fn found_whatever_the_numbers(origin in -1e3..1e3f64, spacing in 1e-3..9.0f64, n in 2usize..400, down: bool) {
             let spacing = if down { -spacing } else { spacing };

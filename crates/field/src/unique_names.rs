@@ -2,8 +2,8 @@
 
 use std::collections::{HashMap, HashSet};
 
-/// Gives each thing a name of its own. There may be many names, and many of them alike: the last number that was put behind a name is
-/// remembered, so that many of one name take no longer than others.
+/// Gives each thing a name of its own. There may be many names, and many of them alike: the last number that was put
+/// behind a name is remembered, so that many of one name take no longer than others.
 pub(crate) struct Taken {
     /// What is compared of a name.
     key: fn(&str) -> String,
@@ -25,7 +25,8 @@ impl Taken {
         self.names.contains(&(self.key)(name))
     }
 
-    /// `name`, or the first of `name_2`, `name_3`, ... that is free, which is then taken. A name that is `reserved` is never free itself.
+    /// `name`, or the first of `name_2`, `name_3`, ... that is free, which is then taken. A name that is `reserved` is
+    /// never free itself.
     pub(crate) fn free(&mut self, name: String, reserved: bool) -> String {
         let key = (self.key)(&name);
         if !reserved && self.names.insert(key.clone()) {

@@ -1,11 +1,10 @@
 //! Units of measurement: what they are made of, and by how much they differ from SI.
 //!
-//! A [`Dimension`] is a product of powers of base units: those of SI, an angle, and the quantities by which PLOT3D divides what it
-//! stores (rho_inf, a_inf, and the grid's unit of length), which are units of their own as long as nothing says how much they
-//! are. A
-//! [`Unit`] is a dimension and the number of SI units that it has: `value_si = value * scale + offset`. Definitions are exact (the
-//! international foot and nautical mile, the pound of 1959, standard gravity): BIPM, The International System of Units, 9th ed.
-//! 2019; NIST SP 811, 2008.
+//! A [`Dimension`] is a product of powers of base units: those of SI, an angle, and the quantities by which PLOT3D
+//! divides what it stores (rho_inf, a_inf, and the grid's unit of length), which are units of their own as long as
+//! nothing says how much they are. A [`Unit`] is a dimension and the number of SI units that it has: `value_si = value
+//! * scale + offset`. Definitions are exact (the international foot and nautical mile, the pound of 1959, standard
+//! gravity): BIPM, The International System of Units, 9th ed. 2019; NIST SP 811, 2008.
 
 use std::fmt;
 
@@ -232,8 +231,8 @@ impl Unit {
         Self { dimension, scale: 1.0, offset: 0.0 }
     }
 
-    /// Reads a spelling: names with prefixes and powers (`m2`, `m^2`, `m**2`, `s-1`), joined by blanks, `*`, `.` or `/`, and
-    /// parentheses. What follows a `/` is one factor: `kg/m s` is kg s / m.
+    /// Reads a spelling: names with prefixes and powers (`m2`, `m^2`, `m**2`, `s-1`), joined by blanks, `*`, `.` or
+    /// `/`, and parentheses. What follows a `/` is one factor: `kg/m s` is kg s / m.
     ///
     /// # Errors
     /// What is not known, in words.

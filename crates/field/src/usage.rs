@@ -1,5 +1,5 @@
-//! What runs have used of a dataset, for the remarks that are about some of its numbers only: an odd Mach number in a header is no
-//! matter to streamlines, and is one to pressure coefficients.
+//! What runs have used of a dataset, for the remarks that are about some of its numbers only: an odd Mach number in a
+//! header is no matter to streamlines, and is one to pressure coefficients.
 
 use crate::catalog::{Catalog, OF_ENERGY, OF_FREE_STREAM, OF_TIME};
 use crate::quantity::{Derived, Quantity};

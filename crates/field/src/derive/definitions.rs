@@ -35,9 +35,9 @@ const fn gradient(
     Gradient { name, number, expression, standard_name: "", long_name, divided_by, centre }
 }
 
-/// Every field of gradients that has a name of its own, but for `grad_NAME`, the gradient of any scalar. Numbers are those of the
-/// PLOT3D manual (NASA TM-101067); `swirl` is its 184, vorticity along the velocity over the square of the speed, and
-/// `swirling_strength` the imaginary part of the velocity gradient's complex eigenvalues.
+/// Every field of gradients that has a name of its own, but for `grad_NAME`, the gradient of any scalar. Numbers are
+/// those of the PLOT3D manual (NASA TM-101067); `swirl` is its 184, vorticity along the velocity over the square of the
+/// speed, and `swirling_strength` the imaginary part of the velocity gradient's complex eigenvalues.
 pub const GRADIENTS: &[Gradient] = &[
     gradient("vorticity", 201, "curl(velocity)", "vorticity", "(a_inf / L)", None),
     gradient("vorticity_magnitude", 211, "magnitude(curl(velocity))", "vorticity magnitude", "(a_inf / L)", None),
@@ -167,7 +167,8 @@ impl Definitions {
         self.all.get(name)?.file.as_deref()
     }
 
-    /// What is wrong with a field in a zone, as it is said to its user: with its definition, and the file that it stands in.
+    /// What is wrong with a field in a zone, as it is said to its user: with its definition, and the file that it
+    /// stands in.
     pub fn wrong(&self, name: &str, wrong: &Wrong) -> String {
         match self.all.get(name) {
             Some(Defined { text, file: Some(file), .. }) => format!("{file}: {}", message(name, text, wrong)),
@@ -176,11 +177,11 @@ impl Definitions {
         }
     }
 
-    /// What a name stands for in a zone that does not store it: a user's definition, a field of gradients, `grad_NAME`, or an
-    /// expression that stands for itself. `None` for what the zone has, and for what is none of these.
+    /// What a name stands for in a zone that does not store it: a user's definition, a field of gradients, `grad_NAME`,
+    /// or an expression that stands for itself. `None` for what the zone has, and for what is none of these.
     pub fn meaning(&self, zone: &Zone, name: &str) -> Option<Expression> {
-        // What has pages by now means what it meant before, and so does a component of it: results do not depend on what was asked
-        // for earlier.
+        // What has pages by now means what it meant before, and so does a component of it: results do not depend on
+        // what was asked for earlier.
         let made = zone.array(name).is_some_and(|a| zone.arrays[a].derived);
         if !made && zone.array(name).is_some() {
             return None;
@@ -209,8 +210,9 @@ impl Definitions {
         (!matches!(e.kind, ExpressionKind::Name(_) | ExpressionKind::Number(..))).then_some(e)
     }
 
-    /// Of `NAME_x`, `NAME_y` and `NAME_z` that vector and which component of it, where NAME is a vector that is made of others. So
-    /// `grad_density_x` is a component of the gradient, and `grad_velocity_x` the gradient of a component: there is no other.
+    /// Of `NAME_x`, `NAME_y` and `NAME_z` that vector and which component of it, where NAME is a vector that is made of
+    /// others. So `grad_density_x` is a component of the gradient, and `grad_velocity_x` the gradient of a component:
+    /// there is no other.
     pub fn component<'n>(&self, zone: &Zone, name: &'n str) -> Option<(&'n str, usize)> {
         self.component_within(zone, name, &mut 4096)
     }
@@ -225,7 +227,8 @@ impl Definitions {
         (made && self.is_vector(zone, whole, left) == Some(true)).then_some((whole, c))
     }
 
-    /// Whether a name is a vector in a zone; `None` for what means nothing there, and where `left` names have been looked at.
+    /// Whether a name is a vector in a zone; `None` for what means nothing there, and where `left` names have been
+    /// looked at.
     fn is_vector(&self, zone: &Zone, name: &str, left: &mut usize) -> Option<bool> {
         *left = left.checked_sub(1)?;
         if let Some(d) = self.all.get(name) {
@@ -265,8 +268,8 @@ impl Definitions {
         }
     }
 
-    /// An expression in which names that are defined are replaced by what they stand for. Units that were asked for in a
-    /// definition do not matter within another: everything is computed in SI units.
+    /// An expression in which names that are defined are replaced by what they stand for. Units that were asked for in
+    /// a definition do not matter within another: everything is computed in SI units.
     pub fn expanded(&self, zone: &Zone, e: &Expression) -> Result<Expression, Wrong> {
         let mut left = 4096;
         self.expand(zone, e, 0, &mut left)
@@ -341,8 +344,8 @@ fn has_derivative(e: &Expression) -> bool {
     }
 }
 
-/// Takes derivatives out of what is differentiated: each becomes a field of its own, whose pages are made before. `each` is given
-/// them, those first that others need, and answers with their names.
+/// Takes derivatives out of what is differentiated: each becomes a field of its own, whose pages are made before.
+/// `each` is given them, those first that others need, and answers with their names.
 pub fn hoisted(e: &Expression, each: &mut dyn FnMut(Expression) -> Result<String, Wrong>) -> Result<Expression, Wrong> {
     let mut boxed = |e: &Expression| hoisted(e, each).map(Box::new);
     let kind = match &e.kind {

@@ -60,7 +60,8 @@ impl Making<'_> {
         let expanded = self.definitions.expanded(&self.zone, e)?;
         let mut inner = Vec::new();
         let whole = hoisted(&expanded, &mut |part| {
-            // Not the name by which a user asks for the same: that field may be in single precision, and this one is not.
+            // Not the name by which a user asks for the same: that field may be in single precision, and this one is
+            // not.
             let name = format!("hidden {part}");
             inner.push((name.clone(), part));
             Ok(name)
@@ -167,8 +168,9 @@ impl Making<'_> {
 }
 
 impl Dataset {
-    /// The dataset with the derived fields of those names that have pages and that it does not have yet; `None` where there are
-    /// none such. Nothing is read or computed. Names that mean nothing are passed over: whoever uses them says so.
+    /// The dataset with the derived fields of those names that have pages and that it does not have yet; `None` where
+    /// there are none such. Nothing is read or computed. Names that mean nothing are passed over: whoever uses them
+    /// says so.
     ///
     /// # Errors
     /// [`FieldError::Usage`] for an expression that does not type in any zone, with the column and what was expected;
@@ -250,8 +252,8 @@ impl Dataset {
             .collect()
     }
 
-    /// What a field would be that has pages of its own: what is known of it, its components and its type, in the first zone that
-    /// offers it. Nothing is registered.
+    /// What a field would be that has pages of its own: what is known of it, its components and its type, in the first
+    /// zone that offers it. Nothing is registered.
     pub fn preview(
         &self,
         name: &str,
@@ -282,8 +284,9 @@ impl Dataset {
         Some((m.made.pop()?, slot.components, slot.dtype))
     }
 
-    /// Between which values the components of a field lie where those of the zone's arrays lie within what `input` says of an
-    /// array and its component, at a step; rounding of pages to float32 is allowed for. `None` for a name that means nothing there.
+    /// Between which values the components of a field lie where those of the zone's arrays lie within what `input` says
+    /// of an array and its component, at a step; rounding of pages to float32 is allowed for. `None` for a name that
+    /// means nothing there.
     pub fn bounds(
         &self,
         zone: usize,
@@ -332,8 +335,8 @@ impl Dataset {
         first.map_or(Ok(()), Err)
     }
 
-    /// The name by which an expression is sampled as it is computed within others, in SI units: that of a field whose numbers are
-    /// those already, else the expression.
+    /// The name by which an expression is sampled as it is computed within others, in SI units: that of a field whose
+    /// numbers are those already, else the expression.
     pub fn sampled_as(&self, e: &Expression) -> String {
         match &e.kind {
             ExpressionKind::Name(name) => {
@@ -349,8 +352,8 @@ impl Dataset {
         }
     }
 
-    /// The label of a field that has pages or is a component of a vector: then the vector's, with the axis before what it is
-    /// divided by. The name itself for anything else.
+    /// The label of a field that has pages or is a component of a vector: then the vector's, with the axis before what
+    /// it is divided by. The name itself for anything else.
     pub(crate) fn made_label(&self, name: &str) -> String {
         let made = |name: &str| self.made_named(name).map(|m| m.long_name.clone());
         let stored =
@@ -390,8 +393,8 @@ impl Dataset {
         })
     }
 
-    /// Unit of a field as expressions reckon with it, where it is known. What PLOT3D has without dimension is in units of the free
-    /// stream.
+    /// Unit of a field as expressions reckon with it, where it is known. What PLOT3D has without dimension is in units
+    /// of the free stream.
     pub(crate) fn unit_of(&self, name: &str) -> Option<Unit> {
         let parse = |text: &str| Unit::parse(text).ok();
         if let Some(a) = self.catalog.array_named(name) {
@@ -400,8 +403,8 @@ impl Dataset {
                 ("1", "momentum") => parse("rho_inf a_inf"),
                 ("1", "energy") => parse("rho_inf a_inf2"),
                 ("1", "gamma") => Some(Unit::ONE),
-                // The label of what `convert` has made says by what it is divided; else nothing says whether it has none or nobody
-                // wrote it down.
+                // The label of what `convert` has made says by what it is divided; else nothing says whether it has
+                // none or nobody wrote it down.
                 ("1" | "", _) => {
                     let (_, by) = a.long_name.split_once(" / ").unwrap_or_default();
                     parse(by).filter(|unit| unit.dimension.has_symbols() && unit.dimension.as_divisor() == by)

@@ -1,9 +1,10 @@
 //! Pages of derived fields.
 //!
-//! What a page needs of others is copied, one page at a time, into the scratch that was reserved with it: its own nodes of what
-//! enters as it is, and those around them (see [`super::reach`]) of what is differentiated. Then it is made plane by plane: three
-//! planes of what is differentiated are kept as float64, of which the differences are taken. All arithmetic is in float64; the
-//! page is rounded to the type of the field, which is float32 where all that it is made of is float32, and float64 otherwise.
+//! What a page needs of others is copied, one page at a time, into the scratch that was reserved with it: its own nodes
+//! of what enters as it is, and those around them (see [`super::reach`]) of what is differentiated. Then it is made
+//! plane by plane: three planes of what is differentiated are kept as float64, of which the differences are taken. All
+//! arithmetic is in float64; the page is rounded to the type of the field, which is float32 where all that it is made
+//! of is float32, and float64 otherwise.
 
 use super::planes::Planes;
 use super::reach::{arm, around, largest, own, short, star, NodeReach};

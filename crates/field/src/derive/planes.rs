@@ -82,7 +82,8 @@ impl Planes<'_> {
         }
     }
 
-    /// Derivatives in computational space of the nodes from `at` on, along each axis of each column, into `out[axis][column]`.
+    /// Derivatives in computational space of the nodes from `at` on, along each axis of each column, into
+    /// `out[axis][column]`.
     pub fn differences(&self, at: [u32; 3], n: usize, into: usize, out: &mut [Register]) {
         let dims = self.pages.translation.dims;
         let columns = self.columns();
@@ -151,7 +152,8 @@ impl Planes<'_> {
         kind.of(|d| self.mixed(beside(node[*axis].wrapping_add_signed(d as i32)), rest, column))
     }
 
-    /// Puts mixed derivatives in the place of those along edges that are collapsed, of nodes as in [`Self::differences`].
+    /// Puts mixed derivatives in the place of those along edges that are collapsed, of nodes as in
+    /// [`Self::differences`].
     pub fn uncollapse(&self, at: [u32; 3], n: usize, into: usize, out: &mut [Register]) {
         let dims = self.pages.translation.dims;
         let is_end = |a: usize, m: u32| dims[a] > 1 && (m == 0 || m + 1 == dims[a]);

@@ -40,8 +40,8 @@ pub fn own(t: &Translation, page: u64) -> NodeReach {
     NodeReach { lo, hi: core::array::from_fn(|a| lo[a] + dims[a]) }
 }
 
-/// The box around the nodes that the stencils of a page's nodes reach: one to each side, and two from the first and the last node
-/// of the zone.
+/// The box around the nodes that the stencils of a page's nodes reach: one to each side, and two from the first and the
+/// last node of the zone.
 pub fn around(t: &Translation, own: &NodeReach) -> NodeReach {
     let n = t.dims;
     NodeReach {
@@ -56,8 +56,9 @@ pub fn around(t: &Translation, own: &NodeReach) -> NodeReach {
     }
 }
 
-/// Along which axes a page that has the first or last nodes of the zone ends before the stencils of these do: an edge that may be
-/// collapsed there is looked at out of the next nodes along the axis, and their neighbours then lie across a corner.
+/// Along which axes a page that has the first or last nodes of the zone ends before the stencils of these do: an edge
+/// that may be collapsed there is looked at out of the next nodes along the axis, and their neighbours then lie across
+/// a corner.
 pub fn short(t: &Translation, own: &NodeReach) -> [bool; 3] {
     let around = around(t, own);
     core::array::from_fn(|a| {
@@ -67,8 +68,8 @@ pub fn short(t: &Translation, own: &NodeReach) -> [bool; 3] {
     })
 }
 
-/// Pages whose nodes the stencils of a page's nodes touch, itself first: those beside it along each axis, and none across a corner but
-/// where the page is [`short`].
+/// Pages whose nodes the stencils of a page's nodes touch, itself first: those beside it along each axis, and none
+/// across a corner but where the page is [`short`].
 pub fn star(t: &Translation, page: u64) -> Vec<u64> {
     let own = own(t, page);
     let around = around(t, &own);
@@ -125,12 +126,14 @@ mod tests {
 
     proptest! {
         #![proptest_config(ProptestConfig { cases: 400, rng_seed: prop::test_runner::RngSeed::Fixed(0x7265_6163), ..ProptestConfig::default() })]
-        /// The arms of a star hold every node that any stencil may touch, each once, and no page of it is there for nothing.
+        /// The arms of a star hold every node that any stencil may touch, each once, and no page of it is there for
+        /// nothing.
         #[test]
         fn stars_hold_the_stencils(d in prop::array::uniform3(1usize..14), p in prop::array::uniform3(1usize..6)) {
             let t = Translation::new(d, p);
             let (most_nodes, most_pages) = largest(&t);
-            // Ends of axes at which an edge may be collapsed: the next two nodes along the axis, with what differences take around them.
+            // Ends of axes at which an edge may be collapsed: the next two nodes along the axis, with what differences
+            // take around them.
             let steps = |n: u32, count: u32| -> &'static [i64] { if n == 0 { &[0, 1, 2] } else if n + 1 == count { &[0, -1, -2] } else { &[-1, 0, 1] } };
             for page in 0..t.count() {
                 let mine = own(&t, page);

@@ -1,20 +1,21 @@
 //! Derivatives at the nodes of curvilinear grids.
 //!
 //! # Theory
-//! With r(xi, eta, zeta) the position, the gradient of f is `(a f_xi + b f_eta + c f_zeta) / J`, where a = r_eta x r_zeta and so
-//! on in turn, and J = r_xi . a (J. F. Thompson, Z. U. A. Warsi and C. W. Mastin, Numerical Grid Generation, 1985, chapter III).
-//! The derivatives in computational space are differences, the same for f as for r: central between two usable neighbours, of
-//! second order from one side at the first and last node of a zone, and between two nodes where a neighbour is a hole. They never
-//! depend on where pages end.
+//! With r(xi, eta, zeta) the position, the gradient of f is `(a f_xi + b f_eta + c f_zeta) / J`, where a = r_eta x
+//! r_zeta and so on in turn, and J = r_xi . a (J. F. Thompson, Z. U. A. Warsi and C. W. Mastin, Numerical Grid
+//! Generation, 1985, chapter III). The derivatives in computational space are differences, the same for f as for r:
+//! central between two usable neighbours, of second order from one side at the first and last node of a zone, and
+//! between two nodes where a neighbour is a hole. They never depend on where pages end.
 //!
-//! Where cells have collapsed along an axis (the axis of a cylinder, a pole), the derivative along it is nothing for f as for r, and J
-//! is zero. But there `f_eta = grad f . r_eta` is so too after it is differentiated along the axis xi at whose end that is:
-//! `f_xi_eta = grad f . r_xi_eta`, since r_eta is zero. So the mixed derivatives, the same for f as for r, stand in the place of those along
-//! eta: of second order as well. Where r_xi_eta is zero, too (the pole of a ball, at its middle), those along all three axes do.
+//! Where cells have collapsed along an axis (the axis of a cylinder, a pole), the derivative along it is nothing for f
+//! as for r, and J is zero. But there `f_eta = grad f . r_eta` is so too after it is differentiated along the axis xi
+//! at whose end that is: `f_xi_eta = grad f . r_xi_eta`, since r_eta is zero. So the mixed derivatives, the same for f
+//! as for r, stand in the place of those along eta: of second order as well. Where r_xi_eta is zero, too (the pole of a
+//! ball, at its middle), those along all three axes do.
 //!
-//! Where an axis has no usable neighbour, where the node is a hole itself, or where J is zero for all that there is no gradient: the
-//! value is none (NaN). In a zone one point thick that axis does not count: the gradient is the one within the
-//! surface, and of a plane zone it is the plane's.
+//! Where an axis has no usable neighbour, where the node is a hole itself, or where J is zero for all that there is no
+//! gradient: the value is none (NaN). In a zone one point thick that axis does not count: the gradient is the one
+//! within the surface, and of a plane zone it is the plane's.
 
 /// How a derivative along one axis is taken.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -35,8 +36,8 @@ pub enum Difference {
     None,
 }
 
-/// Chooses for node `n` of `count` along an axis. `usable` says of a node, by its number along the axis; `cut` whether nothing but cells
-/// that are blanked out lies between a node and the next: no difference is taken across them.
+/// Chooses for node `n` of `count` along an axis. `usable` says of a node, by its number along the axis; `cut` whether
+/// nothing but cells that are blanked out lies between a node and the next: no difference is taken across them.
 #[inline]
 pub fn choose(n: u32, count: u32, mut usable: impl FnMut(u32) -> bool, mut cut: impl FnMut(u32) -> bool) -> Difference {
     if count == 1 {
@@ -82,8 +83,8 @@ fn dot(a: [f64; 3], b: [f64; 3]) -> f64 {
     a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
 }
 
-/// The rows a / J, b / J, c / J that make a gradient of derivatives in computational space, of the derivatives of the position
-/// along each axis. Axes that are thin have none.
+/// The rows a / J, b / J, c / J that make a gradient of derivatives in computational space, of the derivatives of the
+/// position along each axis. Axes that are thin have none.
 #[inline(always)]
 pub fn metrics(r: [[f64; 3]; 3], thin: [bool; 3]) -> [[f64; 3]; 3] {
     let mut r = r;

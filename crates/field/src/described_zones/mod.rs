@@ -1,9 +1,9 @@
 //! Zones that a document describes: what a reader of a foreign format says of its files.
 //!
 //! # Theory
-//! A reader (in Python, a module a format) knows headers alone. It says which zones there are and where the numbers of each array stand:
-//! in runs of bytes of files, with their type, byte order and distances, or by a rule. Everything behind that is here and is the same
-//! for all formats: pages, rows, boxes, identities.
+//! A reader (in Python, a module a format) knows headers alone. It says which zones there are and where the numbers of
+//! each array stand: in runs of bytes of files, with their type, byte order and distances, or by a rule. Everything
+//! behind that is here and is the same for all formats: pages, rows, boxes, identities.
 //!
 //! # Practice
 //! [`ZonesSpec`] is the document, [`DescribedZones::open`] checks it against the files and makes a

@@ -42,8 +42,8 @@ impl DescribedZones {
     /// Checks a document. `dt` is how far apart the steps are, where a user says so.
     ///
     /// # Errors
-    /// [`FieldError::Io`] for a file that is not there, [`FieldError::Format`] for one that is too short for what is said of it,
-    /// [`FieldError::Usage`] for a document that does not add up, and for times that do not rise.
+    /// [`FieldError::Io`] for a file that is not there, [`FieldError::Format`] for one that is too short for what is
+    /// said of it, [`FieldError::Usage`] for a document that does not add up, and for times that do not rise.
     pub fn open(spec: ZonesSpec, dt: Option<f64>) -> Result<Self, FieldError> {
         let steps = spec.sources.steps.len();
         if steps == 0 || spec.zones.is_empty() || !(2..=3).contains(&spec.dimension) {

@@ -87,8 +87,8 @@ pub enum Place {
     Computed(Vec<RuleSpec>),
 }
 
-/// Numbers in a file. Element (c, k, j, i) begins at byte `c * component_bytes + k * plane_bytes + j * row_bytes + i * point_bytes` of
-/// its runs, one run behind the other.
+/// Numbers in a file. Element (c, k, j, i) begins at byte `c * component_bytes + k * plane_bytes + j * row_bytes + i *
+/// point_bytes` of its runs, one run behind the other.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StoredSpec {

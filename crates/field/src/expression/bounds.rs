@@ -1,13 +1,14 @@
-//! Between which values an expression lies where its inputs lie between known ones: interval arithmetic over a [`Program`].
+//! Between which values an expression lies where its inputs lie between known ones: interval arithmetic over a
+//! [`Program`].
 //!
 //! # Theory
-//! Each operation on intervals gives one that holds every result of the operation on numbers of them (R. E. Moore, Interval
-//! Analysis, 1966). What occurs twice is taken as if it were two things, so that intervals are wider than they need be, never
-//! narrower. Bounds are moved outward by a few units in the last place, for the rounding of the values themselves, and what the
-//! numbers are rounded to in a page of float32 is allowed for by [`Interval::in_float32`]. Where a result may be no number (a
-//! division by an interval that holds zero, a root of what may be negative) the interval is the whole line and says so: whoever
-//! looks for values may not skip there. Derivatives are not bounded: ranges say nothing of how near to each other the largest and
-//! the smallest value are.
+//! Each operation on intervals gives one that holds every result of the operation on numbers of them (R. E. Moore,
+//! Interval Analysis, 1966). What occurs twice is taken as if it were two things, so that intervals are wider than they
+//! need be, never narrower. Bounds are moved outward by a few units in the last place, for the rounding of the values
+//! themselves, and what the numbers are rounded to in a page of float32 is allowed for by [`Interval::in_float32`].
+//! Where a result may be no number (a division by an interval that holds zero, a root of what may be negative) the
+//! interval is the whole line and says so: whoever looks for values may not skip there. Derivatives are not bounded:
+//! ranges say nothing of how near to each other the largest and the smallest value are.
 
 use super::compile::{Nine, One, Operand, Program, Two, ZoneConstant};
 

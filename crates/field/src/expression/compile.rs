@@ -1,5 +1,5 @@
-//! From an [`Expression`] to a [`Program`] for one zone: names resolved, kinds and units checked, vectors taken apart into
-//! scalars, and what occurs twice computed once.
+//! From an [`Expression`] to a [`Program`] for one zone: names resolved, kinds and units checked, vectors taken apart
+//! into scalars, and what occurs twice computed once.
 
 use super::{Expression, ExpressionKind, Operator, Wrong};
 use crate::error::nearest;

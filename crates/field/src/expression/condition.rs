@@ -1,9 +1,9 @@
 //! Conditions at a point: comparisons of what is sampled there, put together by `and`, `or` and `not`.
 //!
 //! # Theory
-//! A condition is not sampled itself: between a node where it holds and one where it does not lies a number that is neither. The two
-//! sides of each comparison are, as any field is, and compared where the point is. So `mach > 1` holds at a point exactly where the
-//! Mach number that is sampled there is greater than one.
+//! A condition is not sampled itself: between a node where it holds and one where it does not lies a number that is
+//! neither. The two sides of each comparison are, as any field is, and compared where the point is. So `mach > 1` holds
+//! at a point exactly where the Mach number that is sampled there is greater than one.
 
 use super::bounds::Interval;
 use super::{Expression, ExpressionKind, Function, Operator, Wrong};
@@ -55,7 +55,8 @@ impl Condition {
         &self.sides
     }
 
-    /// Whether it holds where `sampled` is what the sides are. A comparison with what is no number is false, but for `!=`.
+    /// Whether it holds where `sampled` is what the sides are. A comparison with what is no number is false, but for
+    /// `!=`.
     pub fn holds(&self, sampled: impl Fn(usize) -> f64) -> bool {
         self.test.holds(&sampled)
     }

@@ -1,8 +1,8 @@
 //! Expressions in the fields of a dataset, as a user writes them: `magnitude(velocity) / sound_speed`.
 //!
-//! [`parse`] makes an [`Expression`] of text, [`compile`] checks kinds and units and makes a [`Program`] of it for one zone, which
-//! [`run`] executes for blocks of points and [`bounds`] for intervals. Numbers follow IEEE 754 throughout: what is divided by zero
-//! is infinite, or none where zero is divided by it, and is shown as such.
+//! [`parse`] makes an [`Expression`] of text, [`compile`] checks kinds and units and makes a [`Program`] of it for one
+//! zone, which [`run`] executes for blocks of points and [`bounds`] for intervals. Numbers follow IEEE 754 throughout:
+//! what is divided by zero is infinite, or none where zero is divided by it, and is shown as such.
 
 pub mod bounds;
 mod calls;

@@ -1,5 +1,5 @@
-//! Runs a [`Program`] for blocks of points: each instruction for all points of a block before the next, so that what it costs to
-//! choose the instruction is paid once a block.
+//! Runs a [`Program`] for blocks of points: each instruction for all points of a block before the next, so that what it
+//! costs to choose the instruction is paid once a block.
 
 use super::compile::{Id, Nine, One, Operand, Program, Two, ZoneConstant};
 use std::collections::HashMap;
@@ -140,7 +140,8 @@ impl Code {
                 Operand::Select(a, b, c) => Do::Select(at(a), at(b), at(c)),
                 Operand::Nine(o, all) => Do::Nine(*o, core::array::from_fn(|k| at(&all[k]))),
             };
-            // Operands that are not wanted any more give their registers to the result: each number is read before it is written.
+            // Operands that are not wanted any more give their registers to the result: each number is read before it
+            // is written.
             if !matches!(node, Operand::Gradient(..)) {
                 operands(node, &mut |id| {
                     if last.get(&id) == Some(&n) {
@@ -286,8 +287,9 @@ fn nine(o: Nine, d: &[[f64; 3]; 3]) -> f64 {
     }
 }
 
-/// The middle eigenvalue of S^2 + Omega^2 of a gradient d\[i\]\[j\] = du_i/dx_j (Jeong and Hussain, On the identification of a
-/// vortex, J. Fluid Mech. 285, 1995), by the trigonometric solution for symmetric matrices (O. K. Smith, Comm. ACM 4, 1961).
+/// The middle eigenvalue of S^2 + Omega^2 of a gradient d\[i\]\[j\] = du_i/dx_j (Jeong and Hussain, On the
+/// identification of a vortex, J. Fluid Mech. 285, 1995), by the trigonometric solution for symmetric matrices (O. K.
+/// Smith, Comm. ACM 4, 1961).
 pub fn lambda2(d: &[[f64; 3]; 3]) -> f64 {
     if d.iter().flatten().any(|x| !x.is_finite()) {
         return f64::NAN;
@@ -311,8 +313,9 @@ pub fn lambda2(d: &[[f64; 3]; 3]) -> f64 {
     mean - 2.0 * p * (angle.cos() + (angle + third).cos())
 }
 
-/// The imaginary part of the complex pair of eigenvalues of a gradient, 0 where all are real (Zhou, Adrian, Balachandar and
-/// Kendall, Mechanisms for generating coherent packets of hairpin vortices, J. Fluid Mech. 387, 1999), by Cardano's formula.
+/// The imaginary part of the complex pair of eigenvalues of a gradient, 0 where all are real (Zhou, Adrian, Balachandar
+/// and Kendall, Mechanisms for generating coherent packets of hairpin vortices, J. Fluid Mech. 387, 1999), by Cardano's
+/// formula.
 pub fn swirling_strength(d: &[[f64; 3]; 3]) -> f64 {
     let largest = d.iter().flatten().fold(0.0, |m: f64, x| m.max(x.abs()));
     if d.iter().flatten().any(|x| !x.is_finite()) {

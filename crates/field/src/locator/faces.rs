@@ -11,8 +11,8 @@ use crate::shape::{CellId, CellPoint, Face};
 use crate::simd::V4;
 use crate::time_interpolated::TimeInterpolated;
 
-/// Looks along the way of a particle at most: one that goes through more pages than half of that in a window is led astray by any
-/// straight line.
+/// Looks along the way of a particle at most: one that goes through more pages than half of that in a window is led
+/// astray by any straight line.
 const LOOKS: f64 = 32.0;
 
 impl<N: Nodes> ZoneLocator<N> {
@@ -33,7 +33,8 @@ impl<N: Nodes> ZoneLocator<N> {
                 None => return Neighbour::OtherDomain,
             }
         };
-        // Each index anew, not one of them in memory: what reads them next would wait for that store (8 % of the executor's loop).
+        // Each index anew, not one of them in memory: what reads them next would wait for that store (8 % of the
+        // executor's loop).
         let ijk = core::array::from_fn(|a| if a == axis { to } else { on.cell.ijk[a] });
         let rst = core::array::from_fn(|a| if a == axis { f64::from(1 - side) } else { on.rst[a] });
         Neighbour::Cell(CellPoint { cell: CellId { zone: on.cell.zone, ijk }, rst })
@@ -101,8 +102,9 @@ impl<N: Nodes> ZoneLocator<N> {
     fn curved_length(&mut self, cell: CellId) -> Result<f64, Miss> {
         let l = self.geometry(cell)?;
         let (map, thin) = (l.map(), l.thin);
-        // Four corners at which each edge begins or ends once. Of the four edges of a direction the longest counts: at a polar axis one
-        // of them has shrunk to a point, and steps measured by the cell's width where the particle is would never get past it.
+        // Four corners at which each edge begins or ends once. Of the four edges of a direction the longest counts: at
+        // a polar axis one of them has shrunk to a point, and steps measured by the cell's width where the particle is
+        // would never get past it.
         let corners = [[0.0, 0.0, 0.0], [1.0, 1.0, 0.0], [1.0, 0.0, 1.0], [0.0, 1.0, 1.0]].map(|q| map.jacobian(q));
         let edge =
             |a: usize| corners.iter().map(|j| (0..3).map(|c| j[c][a] * j[c][a]).sum()).fold(0.0f64, f64::max).sqrt();

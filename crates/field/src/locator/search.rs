@@ -1,4 +1,5 @@
-//! The search for the cell of a point: by a walk from a cell near by, by boxes from nothing, by arithmetic in a uniform grid.
+//! The search for the cell of a point: by a walk from a cell near by, by boxes from nothing, by arithmetic in a uniform
+//! grid.
 
 use super::ZoneLocator;
 use crate::cell::{CellMap, Inverse, FACE_TOLERANCE};
@@ -13,8 +14,8 @@ const LOOKED_THROUGH: u64 = 1024;
 /// Where the grid moves: a box is then made of those at two steps, and the way down from the top is shorter.
 const LOOKED_THROUGH_MOVING: u64 = 8;
 
-/// Fractions this far from a cell's faces are in no cell beside it, whose faces are as wide as the tolerance of a search in its own
-/// fractions: this much is enough beside a cell a million times as large.
+/// Fractions this far from a cell's faces are in no cell beside it, whose faces are as wide as the tolerance of a
+/// search in its own fractions: this much is enough beside a cell a million times as large.
 const WELL_IN: f64 = 1e-3;
 
 /// Edge of the smallest blocks of cells that have a box.
@@ -24,7 +25,8 @@ pub const BLOCK_CELLS: u32 = 4;
 const WALK_MAX: usize = 24;
 
 impl<N: Nodes> ZoneLocator<N> {
-    /// Walks from a cell towards a point. The cell is found, or the walk ends at a zone's edge, in a hole, or in a circle.
+    /// Walks from a cell towards a point. The cell is found, or the walk ends at a zone's edge, in a hole, or in a
+    /// circle.
     ///
     /// # Errors
     /// [`Miss`].
@@ -81,8 +83,8 @@ impl<N: Nodes> ZoneLocator<N> {
         Ok(WalkEnd::Lost { blank: false })
     }
 
-    /// Finds a point in a zone from nothing: the lowest (k, j, i) usable cell that contains it, with Newton from the cell's
-    /// centre. `None` is proven: every block of cells whose box holds the point was searched.
+    /// Finds a point in a zone from nothing: the lowest (k, j, i) usable cell that contains it, with Newton from the
+    /// cell's centre. `None` is proven: every block of cells whose box holds the point was searched.
     ///
     /// # Errors
     /// [`Miss`]; the pages of all blocks that may hold the point are listed at once.
@@ -106,7 +108,8 @@ impl<N: Nodes> ZoneLocator<N> {
         frontier.clear();
         for level in (0..levels).rev() {
             if level + 1 == levels {
-                // Its pages are in memory, or found absent, either way; and what misses here misses below, which says so.
+                // Its pages are in memory, or found absent, either way; and what misses here misses below, which says
+                // so.
                 if self.bounds[zone].is_none() && self.nodes.stands(zone) {
                     self.bounds[zone] = self.nodes.bounds(zone, level).ok();
                 }
@@ -141,8 +144,9 @@ impl<N: Nodes> ZoneLocator<N> {
         }
     }
 
-    /// As [`Self::find`], by a walk from a cell near by where that leads well into a cell: faster, and the same to the last bit unless
-    /// the zone lies over itself at the point. There it is one of the cells that hold it, which one depends on where the walk began.
+    /// As [`Self::find`], by a walk from a cell near by where that leads well into a cell: faster, and the same to the
+    /// last bit unless the zone lies over itself at the point. There it is one of the cells that hold it, which one
+    /// depends on where the walk began.
     ///
     /// # Errors
     /// [`Miss`], which may name pages that the walk leads through.
@@ -156,7 +160,8 @@ impl<N: Nodes> ZoneLocator<N> {
                 Err(Miss::Absent) => return Err(Miss::Absent),
             };
             if let Some(near) = near {
-                // Newton from the cell's centre, as a search does it. The walk has loaded the cell, and found that it is usable.
+                // Newton from the cell's centre, as a search does it. The walk has loaded the cell, and found that it
+                // is usable.
                 let n = self.load(near.cell)?;
                 let thin = self.kept[n].thin;
                 let well_in = |q: &f64| (WELL_IN..=1.0 - WELL_IN).contains(q);
@@ -202,8 +207,8 @@ impl<N: Nodes> ZoneLocator<N> {
                 if matches!(&best, Some(s) if [s.cell.ijk[2], s.cell.ijk[1], s.cell.ijk[0]] < [k, j, lo[0]]) {
                     return miss.map_or(Ok(best), Err);
                 }
-                // A row at a time where it lies in one page: few of a block's hold the point. (A cell of a surface is thicker
-                // than its points say.)
+                // A row at a time where it lies in one page: few of a block's hold the point. (A cell of a surface is
+                // thicker than its points say.)
                 match self.nodes.row_bounds(zone, xyz, [lo[0], j, k], hi[0] - lo[0]) {
                     Ok(Some(bounds)) if !within(bounds, p) => continue,
                     Ok(_) => {}
