@@ -109,7 +109,7 @@ impl FreeStream {
 
 /// A derived scalar or vector.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-#[allow(missing_docs)] // the table below says it all
+#[allow(missing_docs)] // the table below has the descriptions
 pub enum Derived {
     Velocity,
     VelocityX,
