@@ -1,7 +1,7 @@
-//! The bytes of one array in its files, for paging in place and for reading rows in order. PLOT3D files and described
-//! zones share this layout.
+//! The bytes of one array in its files, for paging in place and for reading rows. PLOT3D files and described zones
+//! share it.
 //!
-//! It takes a few numbers per zone and step (a list only for records split in sub-records), and nothing per point.
+//! It takes a few numbers per zone and step (a list only for records split in sub-records), and none per point.
 
 use crate::byte_runs::{ByteRun, Spans};
 use crate::catalog::{DType, ReadCounter, RowReader};
@@ -15,10 +15,10 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Bytes of a piece in which rows are read if their numbers need conversion.
+/// Bytes of a piece of rows whose numbers need conversion.
 const PIECE: u64 = 64 << 10;
 
-/// Numbers of one zone in one file: variables with one number per point each.
+/// Numbers of one zone in one file, by variable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct StoredBlock {
     /// Number of the file.
@@ -51,7 +51,7 @@ pub struct Affine {
     pub element: u64,
 }
 
-/// The layout of one array of one zone in its files.
+/// The layout of one array of one zone.
 #[derive(Clone, Debug)]
 pub struct ArrayLayout {
     pub(crate) name: String,
@@ -67,7 +67,6 @@ pub struct ArrayLayout {
     pub(crate) factor: f64,
     /// The blocks of each step, or of one step for all.
     pub(crate) blocks: Vec<Arc<StoredBlock>>,
-    /// Bytes and reads by rows.
     pub(crate) tally: Arc<ReadCounter>,
 }
 
@@ -96,12 +95,11 @@ impl ArrayLayout {
     pub fn dims(&self) -> [usize; 3] {
         self.dims.map(|d| d as usize)
     }
-    /// Steps that differ; 1 if the array is the same at every step.
+    /// Steps that differ; 1 if it is steady.
     pub fn steps(&self) -> usize {
         self.blocks.len() / self.apart
     }
-    /// A description of how the numbers are found and converted at each step. The array's values depend on this and on
-    /// the files alone.
+    /// How the numbers are found and converted at each step: with the files, this determines the array's values.
     pub fn reading(&self) -> String {
         format!("{} {} {:?} {} {:?}", self.first, self.components, self.dtype, self.factor, self.blocks)
     }
@@ -117,7 +115,7 @@ impl ArrayLayout {
     pub fn path(&self, step: usize) -> &Path {
         self.files.path(self.file(step, 0))
     }
-    /// The factor from numbers in the file to those of the dataset.
+    /// The factor from the file's numbers to the dataset's.
     pub const fn factor(&self) -> f64 {
         self.factor
     }
@@ -125,11 +123,11 @@ impl ArrayLayout {
     pub fn numbers(&self, step: usize, c: usize) -> StoredNumbers {
         self.block(step, c).0.numbers
     }
-    /// Bytes between the points of a row of a component at `step`: more than a number if other variables lie between.
+    /// Bytes from one point of a row to the next at `step`: more than a number if variables are interleaved.
     pub fn point_bytes(&self, step: usize, c: usize) -> usize {
         self.block(step, c).0.element as usize
     }
-    /// Whether all components of a point lie together in one file at `step`, with or without other variables.
+    /// Whether all components of a point lie together in one file at `step`.
     pub fn is_interleaved(&self, step: usize) -> bool {
         let b = self.block(step, 0).0;
         self.apart == 1 && self.components > 1 && b.element >= b.variable.saturating_mul(self.components)
@@ -143,8 +141,8 @@ impl ArrayLayout {
         let b = self.block(step, c).0;
         b.numbers.is_of(self.dtype) && b.element == self.dtype.size() as u64
     }
-    /// Converts bytes of the dataset's type from the file, of a component at `step`, to the dataset's numbers in native
-    /// order. The only such conversion, so that pages, rows and indexes agree to the last bit.
+    /// Converts bytes of a component in the dataset's type to its numbers in native order. The only such conversion, so
+    /// that pages, rows and indexes agree to the last bit.
     pub fn finish(&self, step: usize, bytes: &mut [u8]) {
         if self.big_endian(step) != cfg!(target_endian = "big") {
             swap(bytes, self.dtype.size());
@@ -162,8 +160,8 @@ impl ArrayLayout {
         self.block(step, 0).0.numbers.big_endian
     }
 
-    /// The block of a component, and the component's number in it. Steady arrays have the blocks of one step. A step
-    /// past the last gives the last: callers check steps against the catalog.
+    /// The block of a component, and the component's number in it. Steady arrays have one step. Later steps give the
+    /// last one: callers check steps against the catalog.
     fn block(&self, step: usize, c: usize) -> (&StoredBlock, u64) {
         let at = step.min(self.steps() - 1) * self.apart;
         match self.apart {
@@ -172,7 +170,7 @@ impl ArrayLayout {
         }
     }
 
-    /// Bytes from one row to the next, and from one plane to the next.
+    /// Bytes from one row, and from one plane, to the next.
     fn strides(&self, b: &StoredBlock) -> (u64, u64) {
         let row = b.row.unwrap_or(self.dims[0] * b.element);
         (row, b.plane.unwrap_or(self.dims[1] * row))
@@ -185,15 +183,15 @@ impl ArrayLayout {
     }
 
     /// Calls `each` with the runs of file [`Self::file`]`(step, c)` that hold rows `j` (all i) of plane `k` of
-    /// component `c`. Runs come in order and reach from the first number to the last. If [`Self::point_bytes`] exceeds
-    /// a number, they include the bytes between. Runs are cut only between rows, and at record marks.
+    /// component `c`. Runs are in order, from the first number to the last, with all bytes between. They are cut only
+    /// between rows, and at record marks.
     ///
     /// Indices are 0-based and lie inside the array.
     pub fn extents(&self, step: usize, c: usize, k: usize, j: Range<usize>, each: &mut dyn FnMut(ByteRun)) {
         self.spread_extents(step, c, k, j, 1, each);
     }
 
-    /// As [`Self::extents`], with the numbers of `components` interleaved components.
+    /// As [`Self::extents`], for `components` interleaved components.
     pub fn spread_extents(
         &self,
         step: usize,
@@ -218,7 +216,7 @@ impl ArrayLayout {
         }
     }
 
-    /// Like [`Self::extents`] for part of one row: elements `i` of row `j`.
+    /// As [`Self::extents`], for elements `i` of row `j`.
     pub fn row_extents(
         &self,
         step: usize,
@@ -234,8 +232,7 @@ impl ArrayLayout {
         b.data.runs(start + i.start as u64 * b.element, len, each);
     }
 
-    /// The strides at `step`. `None` if records split within planes, several files, or a conversion of numbers prevent
-    /// constant ones.
+    /// The strides at `step`. `None` if split records, several files, or conversions prevent constant ones.
     pub fn affine(&self, step: usize) -> Option<Affine> {
         let (b, variable) = self.block(step, 0);
         if self.factor != 1.0 || self.apart > 1 || !b.numbers.is_of(self.dtype) {
@@ -254,7 +251,6 @@ impl ArrayLayout {
         Some(Affine { base, component: b.variable, plane, row, element: b.element })
     }
 
-    /// Fills `out` from runs of a file.
     fn read(
         &self,
         from: (&File, &Path),

@@ -1,23 +1,23 @@
 //! Bounding boxes of blocks of cells, for point location without a global tree in memory.
 //!
 //! # Theory
-//! Level 0 holds one axis-aligned box per block of 4x4x4 cells of a zone, whatever the page size. So the blocks that a
-//! search visits do not depend on the storage. Each further level joins 2x2x2 boxes.
+//! Level 0 holds one axis-aligned box per block of 4x4x4 cells, whatever the page size. So the blocks that a search
+//! visits do not depend on the storage. Each further level joins 2x2x2 boxes.
 //!
-//! Only usable cells count: those that are not blanked out, with eight finite corners without iblank 0. A box holds its
-//! cells and may be a little larger. Each side is rounded outward to a multiple of 1/64 (at most) of the box's width.
-//! The few significant bits left compress to about half.
+//! Only usable cells count: not blanked out, all corners finite, and none with iblank 0. A box holds its cells and may
+//! be a little larger. Each side is rounded outward to a multiple of 1/64 (at most) of the box's width. The few
+//! significant bits left compress to about half.
 //!
 //! # Practice
-//! [`add_block_row`] grows the boxes of one row of blocks from a slab of points. It takes parts of a row in any order.
-//! [`BoxPyramid`] holds all levels of a zone in memory, for data in memory.
+//! [`add_block_row`] grows the boxes of one row of blocks from a slab of points, part by part in any order.
+//! [`BoxPyramid`] holds all levels of a zone in memory.
 
 use crate::nodes::box_holds;
 use crate::plot3d::iblank::{hides_cell, OF_CELLS};
 use crate::simd::V4;
 use std::ops::Range;
 
-/// Cells along each axis of a block of level 0. Small enough that trying a block's cells costs about as much as finding
+/// Cells along an edge of a block of level 0. Small enough that trying a block's cells costs about as much as finding
 /// the block. Large enough that boxes take about 1 % of the data.
 pub const BLOCK: usize = 4;
 
@@ -31,13 +31,12 @@ pub const EMPTY: Bounds =
 /// A box's sides become multiples of its width over two to this power (times less than two).
 const WIDEN_BITS: i32 = 6;
 
-/// Cells along each axis of a zone of `dims` points. A direction of one point counts as one layer of cells.
+/// Cells along each axis of a zone of `dims` points; one layer along a direction of one point.
 pub fn cells(dims: [usize; 3]) -> [usize; 3] {
     dims.map(|n| n.max(2) - 1)
 }
 
-/// Number of boxes (i, j, k) at each level of a zone of `dims` points, finest first. The last level has at most 8 along
-/// each axis.
+/// Number of boxes (i, j, k) at each level of a zone of `dims` points, finest first, down to at most 8 along each axis.
 pub fn level_dims(dims: [usize; 3]) -> Vec<[usize; 3]> {
     halvings(cells(dims).map(|n| n.div_ceil(BLOCK)))
 }
@@ -120,22 +119,22 @@ pub enum Xyz<'a> {
     F64(&'a [f64]),
 }
 
-/// Points of a zone: some columns i, rows j and planes k.
+/// Points of a zone: columns i, rows j, planes k.
 #[derive(Copy, Clone, Debug)]
 pub struct PointSlab<'a> {
     /// Coordinates.
     pub xyz: Xyz<'a>,
-    /// Number of components, 2 or 3.
+    /// 2 or 3.
     pub components: usize,
     /// iblank `[k][j][i]`, if the zone has it.
     pub iblank: Option<&'a [i32]>,
     /// Columns, rows and planes in the slab.
     pub size: [usize; 3],
-    /// Its first point (i, j, k) in the zone.
+    /// Its first point in the zone.
     pub low: [usize; 3],
 }
 
-/// Scratch lines of the sweep over a block row, one set per thread.
+/// Scratch of the sweep over a block row, one per thread.
 #[derive(Default, Debug)]
 pub struct SweepBuffers {
     f32: Vec<f32>,
@@ -143,9 +142,9 @@ pub struct SweepBuffers {
     hole: Vec<i32>,
 }
 
-/// Grows the boxes of a row of blocks by the usable cells with low corners in `cells` (columns, rows, planes of the
-/// zone). Rows and planes must lie in one row of blocks; `row` begins with the block of the first column. The slab must
-/// also hold the cells' upper corners, if the zone has them. Boxes are rounded outward to float32, not [`widen`]ed.
+/// Grows a row of boxes by the usable cells with low corners in `cells` (columns, rows, planes of the zone). The cells'
+/// rows and planes lie in one row of blocks; `row` begins with the block of the first column. The slab also holds the
+/// cells' upper corners, if the zone has them. Boxes are rounded outward to float32, not [`widen`]ed.
 pub fn add_block_row(slab: &PointSlab<'_>, cells: &[Range<usize>; 3], lines: &mut SweepBuffers, row: &mut [Bounds]) {
     let SweepBuffers { f32, f64, hole } = lines;
     match slab.xyz {
@@ -196,10 +195,10 @@ fn sweep<T: Real>(
     let plane = ni * nj;
     let component = plane * nk;
     let nc = slab.components;
-    // Local rows and planes of the corners. Past the last point there is none (a thin direction, or the zone's end).
+    // Local rows and planes of the corners; none past the last point (a thin direction, or the zone's end).
     let js = j.start - slab.low[1]..(j.end - slab.low[1] + 1).min(nj);
     let ks = k.start - slab.low[2]..(k.end - slab.low[2] + 1).min(nk);
-    // Per component a line of minima and one of maxima; then one line that is zero where all values are finite.
+    // A line of minima and one of maxima per component; then one that is zero where all values are finite.
     lines.clear();
     for c in 0..nc {
         lines.resize((2 * c + 1) * ni, T::LARGEST);
@@ -262,7 +261,7 @@ fn sweep<T: Real>(
     }
 }
 
-/// Grows `bounds` by one cell if it is usable. `up`: whether the cell has an upper corner along each axis.
+/// Grows `bounds` by one cell if it is usable. `up`: the axes along which it has an upper corner.
 fn add_cell<T: Real>(xyz: &[T], slab: &PointSlab<'_>, at: usize, up: [bool; 3], bounds: &mut Bounds) {
     let [ni, nj, nk] = slab.size;
     let component = ni * nj * nk;

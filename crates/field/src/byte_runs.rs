@@ -1,17 +1,17 @@
 //! The payload of one zone or array in its file: one piece, equal pieces at equal distances (planes, sub-records of a
-//! split record), or a list. A zone has at most [`MAX_PIECES`] irregular pieces, which bounds memory.
+//! split record), or a list of at most [`MAX_PIECES`].
 
 use crate::heap_size;
 
-/// Limit of irregular pieces: 65,536 sub-records of 2 GiB are 128 TiB.
+/// 65,536 sub-records of 2 GiB are 128 TiB.
 pub(crate) const MAX_PIECES: u64 = 1 << 16;
 
 /// A contiguous run of bytes in a file.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct ByteRun {
-    /// First byte in the file.
+    /// First byte.
     pub offset: u64,
-    /// Number of bytes, never 0.
+    /// Bytes; never 0.
     pub len: u64,
 }
 
@@ -21,7 +21,7 @@ struct LogicalRun {
     run: ByteRun,
 }
 
-/// Maps offsets within a payload to offsets within the file.
+/// Offsets within a payload, as offsets within the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Spans {
     /// Payload length.
@@ -32,7 +32,7 @@ pub struct Spans {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum SpanLayout {
     Empty,
-    /// Piece n starts at `offset + n * stride` and has `piece` bytes; the last one has the rest of `total`.
+    /// Piece n starts at `offset + n * stride` and has `piece` bytes; the last one ends with `total`.
     Regular {
         offset: u64,
         piece: u64,
@@ -65,7 +65,7 @@ impl Spans {
         self.total == 0
     }
 
-    /// Appends a piece of the file to the payload. False if there are too many irregular pieces.
+    /// Appends a piece of the file. False if there are too many irregular pieces.
     pub(crate) fn push(&mut self, offset: u64, len: u64) -> bool {
         if len == 0 {
             return true;
@@ -116,7 +116,7 @@ impl Spans {
     }
 
     /// Calls `each` with the runs of the file that hold bytes `logical .. logical + len` of the payload, in order.
-    /// Bytes past the payload's end are left out; callers stay inside it.
+    /// Bytes past its end are left out.
     pub fn runs(&self, mut logical: u64, len: u64, each: &mut dyn FnMut(ByteRun)) {
         let end = logical.saturating_add(len).min(self.total);
         match &self.shape {

@@ -1,8 +1,8 @@
-//! Records of cache entries: their source files and the time of their last use.
+//! Records of cache entries: their sources and their last use.
 //!
-//! The record of `data/NAME` is `data/.records/NAME.json`, `{"sources": [[PATH, BYTES, NANOSECONDS]]}`. Its
+//! The record of `data/NAME` is `data/.records/NAME.json`, `{"sources": [[PATH, BYTES, NANOSECONDS]]}`; its
 //! modification time is that of the last use. `farfield.cache` in Python keeps the cache within its size. It removes
-//! entries of changed sources at once, and then the least recently used.
+//! entries of changed sources first, and then the least recently used.
 
 use crate::file::FileIdentity;
 use serde_json::json;
@@ -16,8 +16,8 @@ pub fn record_of(entry: &Path) -> Option<PathBuf> {
     Some(entry.parent()?.join(".records").join(format!("{name}.json")))
 }
 
-/// Records that an entry is used now, and its source files. An entry without a record is as old as its own file. So a
-/// failed write loses nothing, and the run continues.
+/// Records a use of an entry, and its sources. Without a record, an entry is as old as its own file, so a failed write
+/// loses nothing.
 pub fn note_use(entry: &Path, sources: &[FileIdentity]) {
     let Some(record) = record_of(entry) else { return };
     let each = |s: &FileIdentity| {

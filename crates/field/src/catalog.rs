@@ -1,11 +1,11 @@
-//! Contents of a dataset, in terms that every format shares. A catalog is read at once, does not grow with the number
-//! of points, and is what `info` prints.
+//! Contents of a dataset, in terms that every format shares: what `info` prints. They are read at once, and do not grow
+//! with the number of points.
 
 use crate::error::FieldError;
 use serde::{Deserialize, Serialize};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Element type of an array in frames, in native byte order.
+/// Element type of an array in frames (native byte order).
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum DType {
@@ -20,7 +20,7 @@ pub enum DType {
 }
 
 impl DType {
-    /// Bytes an element.
+    /// Bytes per element.
     pub const fn size(self) -> usize {
         match self {
             Self::Uint8 => 1,
@@ -43,7 +43,7 @@ impl DType {
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
-    /// Node positions, 3 components. 2-D datasets have 2: their third component of zeros is not stored.
+    /// Node positions: 3 components, or 2 in 2-D datasets, which store no zeros.
     Coordinates,
     /// PLOT3D iblank, one int32 component.
     Iblank,
@@ -64,13 +64,13 @@ pub struct ArrayInfo {
     pub dtype: DType,
     /// UDUNITS spelling; `1` if non-dimensional.
     pub units: String,
-    /// CF standard name; empty if there is none.
+    /// CF standard name, or empty.
     pub standard_name: String,
     /// A few words for a label.
     pub long_name: String,
 }
 
-/// Numbers of a q file's header, one set per zone. NaN if the file does not give them.
+/// Numbers of a q file's header, one set per zone. NaN if not given.
 #[derive(Copy, Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FlowHeader {
     /// Free-stream Mach number.
@@ -82,7 +82,7 @@ pub struct FlowHeader {
     /// Time in L / a_inf, or in the catalog's unit of time if that is a second. For single precision, the shortest
     /// decimal number.
     pub time: f64,
-    /// Ratio of specific heats; 1.4 unless the file gives another.
+    /// Ratio of specific heats; 1.4 by default.
     pub gamma: f64,
 }
 
@@ -93,20 +93,20 @@ pub struct ZoneInfo {
     pub name: String,
     /// Points along i, j, k; 1 along a collapsed direction.
     pub dims: [usize; 3],
-    /// Arrays, coordinates first, then iblank, then fields in file order.
+    /// Coordinates first, then iblank, then fields in file order.
     pub arrays: Vec<ArrayInfo>,
     /// Header numbers by step.
     pub headers: Vec<FlowHeader>,
 }
 
-/// All that is known about a dataset without reading its pages.
+/// All data about a dataset besides its pages.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Catalog {
     /// e.g. `PLOT3D, Fortran unformatted, little-endian, float32` or `Farfield store (Zarr v3)`.
     pub format: String,
     /// Guesses from content, one sentence each.
     pub guessed: Vec<String>,
-    /// Names of files whose numbers may be in PLANES order as well as in WHOLE order, which was assumed.
+    /// Files whose numbers may be in PLANES order as well as in WHOLE order, which was assumed.
     pub order_assumed: Vec<String>,
     /// Coordinates of a position: 2 or 3.
     pub dimension: usize,
@@ -114,34 +114,34 @@ pub struct Catalog {
     pub zones: Vec<ZoneInfo>,
     /// Time of each step.
     pub times: Vec<f64>,
-    /// Whether the times only number the steps, because no file gives their distance.
+    /// Whether the times only number the steps.
     pub times_counted: bool,
     /// Unit of the times.
     pub time_units: String,
-    /// The settings of the `NAME.p3d.json` that applies (null if none): reference values, scales.
+    /// The `NAME.p3d.json` that applies (null if none): reference values, scales.
     pub settings: serde_json::Value,
 }
 
-/// The remark on a file whose sizes add up, but whose values make no sense.
+/// Remark: a file's sizes add up, but its values make no sense.
 pub(crate) const DOUBT: &str = "most of its numbers do not look like";
-/// The remark on a file whose records may be planes as well as arrays.
+/// Remark: a file's records may be planes as well as arrays.
 pub(crate) const EITHER: &str = "has as many records as planes and as arrays";
-/// The remark on numbers that only some runs use: the Mach number, ...
+/// Remarks on numbers that only some runs use: the Mach number, ...
 pub(crate) const OF_FREE_STREAM: &str = "What is made of the free stream (pressure_coefficient)";
 /// ... energy or the ratio of specific heats, ...
 pub(crate) const OF_ENERGY: &str = "What is made of energy (pressure, mach, temperature, ...)";
 /// ... and times.
 pub(crate) const OF_TIME: &str = "The times of the steps are those of";
-/// The remark on steps without times.
+/// Remark: steps without times.
 pub(crate) const NUMBERED: &str = "are numbered from 0";
 /// The advice for them.
 pub(crate) const SAY_DT: &str = "--dt says how far apart they are";
-/// The remark on steps that are not in the order of their names.
+/// Remark: steps not in the order of their names.
 pub(crate) const SORTED: &str = "are sorted by the times in the q headers";
-/// The remark on counted steps of which some are missing.
+/// Remark: some of the counted steps are missing.
 pub(crate) const COUNTED: &str = "--dt counts files";
 
-/// The remark on steps without times. `why`: the reason why times in the files are not used; empty if no file has any.
+/// The remark on steps without times. `why`: why times in the files are not used; empty if there are none.
 pub(crate) fn untimed_steps(steps: usize, why: &str) -> String {
     if why.is_empty() {
         format!("No file gives the times of the {steps} steps; they {NUMBERED}. {SAY_DT}.")
@@ -180,17 +180,17 @@ impl Catalog {
         self.zones.iter().flat_map(|z| &z.arrays).find(|a| a.name == name)
     }
 
-    /// The remarks for every user of the data, not only for `info`.
+    /// The remarks for every user of the data.
     pub fn doubts(&self) -> impl Iterator<Item = &str> {
         self.guessed.iter().map(String::as_str).filter(|s| s.contains(DOUBT) || s.contains(EITHER))
     }
 
-    /// The remarks on the order of files and on missing ones, for users of several steps.
+    /// The remarks on the order of files and on missing ones.
     pub fn notes(&self) -> impl Iterator<Item = &str> {
         self.guessed.iter().map(String::as_str).filter(|s| s.contains(SORTED) || s.contains(COUNTED))
     }
 
-    /// Why the steps have no times, and what to do. `None` if they have times.
+    /// Why the steps have no times, and what to do.
     pub fn untimed(&self) -> Option<String> {
         if !self.times_counted {
             return None;
@@ -201,8 +201,8 @@ impl Catalog {
     }
 }
 
-/// Reads whole rows of one array from its file in order, for converters and index builders. Reads are large and
-/// sequential, and bypass the pager. The caller charges `out`.
+/// Reads whole rows of one array from its file in order, for converters and index builders. Such large sequential reads
+/// bypass the pager. The caller charges `out`.
 pub trait RowReader: Send + Sync {
     /// Fills `out` with rows `j0..j1` (all i) of plane `k` of component `c` at `step`, native byte order.
     ///
@@ -217,12 +217,12 @@ pub trait RowReader: Send + Sync {
         out: &mut [u8],
     ) -> Result<(), FieldError>;
 
-    /// Whether [`Self::read_box`] reads less than the same box row by row. True if a row lies in several pages.
+    /// Whether [`Self::read_box`] reads less than rows would, because a row lies in several pages.
     fn by_boxes(&self) -> bool {
         false
     }
 
-    /// Fills `out` with the points `[i, j, k]` of all components at `step`: component by component, each `[k, j, i]`.
+    /// Fills `out` with the points `[i, j, k]` of all components at `step`: per component, `[k, j, i]`.
     ///
     /// # Errors
     /// As [`Self::read_rows`]; [`FieldError::Internal`] unless [`Self::by_boxes`].
@@ -234,7 +234,7 @@ pub trait RowReader: Send + Sync {
     fn tally(&self) -> &ReadCounter;
 }
 
-/// A count of reads from files without the pager.
+/// Reads from files without the pager.
 #[derive(Debug, Default)]
 pub struct ReadCounter {
     bytes: AtomicU64,

@@ -1,4 +1,4 @@
-//! Loaded cells of a worker: geometry, iblank, vector and sampled fields, ready for a step.
+//! Loaded cells of a worker, ready for a step.
 
 use crate::cell::{monomials, CellMap, Interpolant};
 use crate::lattice::Lattice;
@@ -8,8 +8,7 @@ use crate::shape::{Blank, CellGeometry, CellId, DomainCell};
 use crate::simd::V4;
 use crate::time_interpolated::between;
 
-/// A cell with all data of a step in it. Its map, the traced vector and the sampled fields are trilinear in the
-/// fractions.
+/// A cell with all data of a step in it; all are trilinear in the fractions.
 #[derive(Clone)]
 pub struct Loaded<C = CellId> {
     /// The cell.
@@ -18,7 +17,7 @@ pub struct Loaded<C = CellId> {
     pub thin: [bool; 3],
     /// From iblank; a hole if the geometry is not finite.
     pub blank: Blank,
-    /// From iblank alone, and the cell that it is of: it may be loaded before the rest.
+    /// From iblank alone, with its cell: it may be loaded first.
     iblank: (C, Blank),
     /// The moment of the geometry, if the cell moves.
     pub(crate) weight: f64,
@@ -50,14 +49,12 @@ impl<C: DomainCell> Loaded<C> {
         }
     }
 
-    /// Forgets the cell.
     pub(crate) fn forget(&mut self) {
         (self.cell, self.iblank.0) = (C::NOWHERE, C::NOWHERE);
     }
 
-    /// Loads a usable cell from positions and vectors at the eight corners of the unit cube of its fractions. `sampled`
-    /// is loaded already. A cell with a linear map passes the corners of the parallelepiped that its edges span, even
-    /// if it fills only a part.
+    /// Loads a usable cell from positions and vectors at the corners of the unit cube of its fractions; `sampled` is
+    /// loaded already. A cell with a linear map passes the corners of the parallelepiped that its edges span.
     pub fn take(&mut self, cell: C, corners: &[V4; 8], vector: &[V4; 8]) {
         (self.cell, self.blank, self.thin, self.full) = (cell, Blank::Field, [false; 3], true);
         self.shape = monomials(corners);
@@ -106,8 +103,8 @@ impl Loaded {
         Ok(())
     }
 
-    /// Loads the geometry of a moving cell at the present moment. Its points at the two steps are loaded once per
-    /// interval, because an integration step reads a cell at several moments.
+    /// Loads the geometry of a moving cell at the present moment. Its points at the two steps are loaded once, because
+    /// a step reads a cell at several moments.
     #[inline(never)]
     pub(crate) fn take_moving<N: Nodes>(
         &mut self,
@@ -175,7 +172,6 @@ impl MovingCorners {
         Self { cell: CellId::NOWHERE, corners: [[V4::zero(); 8]; 2] }
     }
 
-    /// Forgets the cell.
     pub(crate) fn forget(&mut self) {
         self.cell = CellId::NOWHERE;
     }
@@ -196,13 +192,11 @@ impl MovingCorners {
     }
 }
 
-/// A zone's grid arrays.
 #[derive(Copy, Clone)]
 pub(crate) struct GridSlots {
     xyz: usize,
     pub(crate) iblank: Option<usize>,
     thin: [bool; 3],
-    /// Number of zones in the dataset.
     pub(crate) zones: usize,
 }
 
@@ -214,8 +208,8 @@ impl GridSlots {
     }
 }
 
-/// The meaning of iblank (array `array`) for a cell, in a dataset of `zones` zones. Negative values that name no zone
-/// count as field, as do all values that the format does not define.
+/// The meaning of iblank (`array`) for a cell, in a dataset of `zones` zones. Negative values that name no zone count
+/// as field, as do undefined ones.
 #[inline(always)]
 fn blank(at: &mut impl Corners, array: usize, zones: usize) -> Result<Blank, Miss> {
     let mut b = [0.0; 8];

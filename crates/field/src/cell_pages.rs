@@ -1,4 +1,4 @@
-//! A worker's cache of translated cells and of the pages that hold them. A page is looked up once while it is pinned.
+//! A worker's cache of translated cells and of their pages. A page is looked up once while it is pinned.
 
 use crate::nodes::Zone;
 use crate::translate::NodeAddress;
@@ -16,8 +16,8 @@ pub(crate) struct ZonePages<'a> {
 }
 
 impl ZonePages<'_> {
-    /// A number for the worker's pins at this step. Entries of another number are out of date, or of another step. A
-    /// worker that releases its pins a million times a second reaches the next step's numbers in twelve days.
+    /// A number for the worker's pins at this step: entries of other numbers are invalid. A worker that releases its
+    /// pins a million times a second reaches the next step's numbers in twelve days.
     #[inline(always)]
     fn epoch(&self) -> u64 {
         self.worker.releases().wrapping_add(u64::from(self.step) << 40)
@@ -44,7 +44,7 @@ pub(crate) const GROUPS: usize = 64;
 pub(crate) struct Group {
     zone: Cell<usize>,
     number: Cell<u64>,
-    /// 1. `pages` is valid in this epoch: while the worker's pins and the step are the same.
+    /// 1. The epoch of `pages`: while the worker's pins and the step are the same.
     epoch: Cell<u64>,
     /// 2. A bit for each of `pages` that is set.
     here: Cell<u64>,
@@ -70,8 +70,7 @@ impl Group {
     /// The only place for a number.
     #[inline(always)]
     pub(crate) fn of<'a>(groups: &'a [Self; GROUPS], pages: &ZonePages, number: u64) -> &'a Self {
-        // Fibonacci hashing: neighbours along any axis, and equal numbers of other zones and steps, fall on different
-        // places.
+        // Fibonacci hashing: neighbours along any axis, and other zones and steps, fall on different places.
         let of = (pages.zone as u64) << 32 | u64::from(pages.step) << 48;
         let mixed = number.wrapping_add(of).wrapping_mul(0x9E37_79B9_7F4A_7C15);
         &groups[(mixed >> (u64::BITS - GROUPS.trailing_zeros())) as usize % GROUPS]
@@ -107,17 +106,16 @@ impl Group {
 
 /// Cells with cached places.
 pub(crate) const KNOWN: usize = 16;
-/// Arrays of a zone whose pages are cached with a cell. Coordinates, iblank and the variables of a solution come first.
+/// Arrays of a zone with cached pages. Coordinates, iblank and the variables of a solution come first.
 const ARRAYS: usize = 8;
 
-/// The place of a cell.
 pub(crate) struct CellPages {
     /// Zone and low corner, two numbers in each word.
     key: [Cell<u64>; 2],
     pub(crate) low: Cell<NodeAddress>,
     /// Axes along which the cell's corners lie in different pages.
     pub(crate) apart: Cell<usize>,
-    /// 1. `pages` is valid in this epoch: while the worker's pins and the step are the same.
+    /// 1. The epoch of `pages`: while the worker's pins and the step are the same.
     epoch: Cell<u64>,
     /// 2. A bit for each of `pages` that is set.
     here: Cell<u64>,
@@ -142,7 +140,7 @@ impl Default for CellPages {
 }
 
 impl CellPages {
-    /// The place of a cell, cached in one of `cells` from then on.
+    /// The place of a cell, from then on in `cells`.
     #[inline(always)]
     pub(crate) fn of<'a>(
         cells: &'a [Self; KNOWN],
@@ -153,7 +151,7 @@ impl CellPages {
         // Packed in registers: comparing four numbers in memory stalled.
         let two = |a: u32, b: u32| u64::from(a) << 32 | u64::from(b);
         let key = [two(pages.zone as u32, cell[0]), two(cell[1], cell[2])];
-        // Neighbours along any one axis have different places, and so has the cell at the next step.
+        // Neighbours along an axis, and the cell at the next step, have different places.
         let of_cell = cell[0].wrapping_add(cell[1].wrapping_mul(2)).wrapping_add(cell[2].wrapping_mul(4));
         let place = of_cell.wrapping_add(pages.step.wrapping_mul(8));
         let known = &cells[place as usize % KNOWN];
@@ -210,8 +208,8 @@ impl CellPages {
         Ok(page)
     }
 
-    /// The corners of a cell that lies in more than one page. `not_here` gets each page that is not resident; its
-    /// corners have null pointers.
+    /// The corners of a cell in several pages. `not_here` gets each page that is not resident; its corners have null
+    /// pointers.
     #[inline(always)]
     pub(crate) fn across(
         &self,
@@ -248,8 +246,8 @@ impl CellPages {
     }
 }
 
-/// For corners apart along some axes (bit 0 for i, 1 for j, 2 for k), a bit for each that is the first in its page.
-/// Bits are those of `CellPages::here` for the first array.
+/// A bit for each corner that is the first in its page, by the axes along which corners are apart. Bits are those of
+/// `CellPages::here` for the first array.
 const FIRSTS: [u64; 8] = {
     let mut firsts = [0; 8];
     let mut n = 0;
@@ -273,7 +271,7 @@ impl NotHere {
     }
 }
 
-/// The corners of a cell that lies in more than one page.
+/// The corners of a cell in several pages.
 pub(crate) struct Across {
     /// The page of each corner; null if not resident.
     pub(crate) pages: [*const u8; 8],

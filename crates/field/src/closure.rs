@@ -1,4 +1,4 @@
-//! The closure of a tracer's steps in curvilinear zones: the bytes of all pages that one step can need at a time.
+//! The closure of a tracer's steps in curvilinear zones: bytes of all pages that one step may need at once.
 
 use crate::dataset::Dataset;
 use crate::domain::Domains;
@@ -25,7 +25,7 @@ impl Dataset {
     }
 }
 
-/// See [`Domains::step_bytes`]. The pages that locate others are those of boxes and shard indexes.
+/// See [`Domains::step_bytes`]. Pages that locate others are those of boxes and shard indexes.
 pub(crate) fn step_bytes(zones: &[Zone], fields: &[ZoneFields], pager: &Pager, steps: usize) -> u64 {
     let frame = |id: ArrayId| frame_bytes(pager, id);
     let of_zone = |(z, f): (&Zone, &ZoneFields)| {
@@ -35,8 +35,8 @@ pub(crate) fn step_bytes(zones: &[Zone], fields: &[ZoneFields], pager: &Pager, s
             used.iter().map(|a| (frame(z.arrays[*a].id) * corners + INDEX_BYTES) * times(z, *a, steps)).sum();
         let boxes: u64 =
             z.boxes.iter().map(|b| frame(b.id) * 2 + INDEX_BYTES / 8).sum::<u64>() * times(z, z.xyz, steps);
-        // The largest page is read encoded beside its frame; an array with several components is decoded beside it too.
-        // Sizes of buffers are a quarter apart.
+        // The largest page is read encoded beside its frame; several components are decoded beside it too. Sizes of
+        // buffers are a quarter apart.
         let buffers = |a: usize| if z.arrays[a].components > 1 { 2 } else { 1 };
         // A derived page takes the bytes of its making.
         let beside = |a: &usize| (frame(z.arrays[*a].id) * 5 / 4 * buffers(*a)).max(z.arrays[*a].making);
@@ -45,8 +45,7 @@ pub(crate) fn step_bytes(zones: &[Zone], fields: &[ZoneFields], pager: &Pager, s
     zones.iter().zip(fields).map(of_zone).max().unwrap_or(0)
 }
 
-/// See [`Domains::neighbour_bytes`]. Whether a line runs into a wall follows from a cell's corners at the two steps
-/// next to its own.
+/// See [`Domains::neighbour_bytes`]. Walls follow from a cell's corners at the two neighbouring steps.
 pub(crate) fn neighbour_bytes(zones: &[Zone], pager: &Pager) -> u64 {
     let moving = zones.iter().filter(|z| !z.arrays[z.xyz].steady);
     let of_zone = |z: &Zone| {

@@ -1,5 +1,4 @@
-//! Arrays whose numbers follow from a point's indices, by one rule per component, as in uniform and rectilinear grids.
-//! No file holds them.
+//! Arrays that no file holds: their numbers follow from a point's indices, as in uniform and rectilinear grids.
 
 use crate::catalog::{DType, ReadCounter, RowReader};
 use crate::error::FieldError;
@@ -12,7 +11,7 @@ use pager::map::{Located, PageMap};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// The numbers of a component by the 0-based indices (i, j, k) of a point.
+/// The numbers of a component by the 0-based indices (i, j, k).
 #[derive(Clone, Debug, PartialEq)]
 pub enum Rule {
     /// The same at all points.
@@ -24,8 +23,8 @@ pub enum Rule {
         /// One per point along the axis.
         values: Arc<[f64]>,
     },
-    /// `origin + steps[0] * i + steps[1] * j + steps[2] * k`. A step of 0 adds nothing, so uniform components stay
-    /// uniform to the last bit.
+    /// `origin + steps[0] * i + steps[1] * j + steps[2] * k`. A step of 0 adds nothing, so that components stay uniform
+    /// to the last bit.
     Uniform {
         /// At point (0, 0, 0).
         origin: f64,
@@ -54,7 +53,7 @@ impl Rule {
     }
 }
 
-/// An array of a zone with one rule per component, by step or for all steps.
+/// An array with one rule per component, by step or for all steps.
 #[derive(Debug)]
 pub struct ComputedArray {
     name: String,
@@ -67,12 +66,12 @@ pub struct ComputedArray {
 }
 
 impl ComputedArray {
-    /// `steps` has at least one step, and the same number of rules for each.
+    /// `steps` is not empty; each has the same number of rules.
     pub(crate) fn new(name: String, dims: [usize; 3], dtype: DType, steps: Vec<Vec<Rule>>) -> Self {
         Self { name, dims, dtype, steps, tally: ReadCounter::default() }
     }
 
-    /// Steps that differ; 1 if the array is the same at every step.
+    /// Steps that differ; 1 if it is steady.
     pub fn steps(&self) -> usize {
         self.steps.len()
     }
@@ -92,7 +91,7 @@ impl ComputedArray {
         &self.steps[step.min(self.steps.len() - 1)]
     }
 
-    /// Writes a row of a component, with `apart` bytes from one number to the next.
+    /// Writes a row of a component, with `apart` bytes from number to number.
     fn row(&self, step: usize, c: usize, [j, k]: [usize; 2], out: &mut [u8], apart: usize) {
         let rule = &self.rules(step)[c];
         let size = self.dtype.size();

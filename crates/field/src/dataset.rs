@@ -1,4 +1,4 @@
-//! Open datasets: their catalogs, and their arrays as registered with the pager.
+//! Open datasets: catalogs, and arrays registered with the pager.
 
 use crate::catalog::{Catalog, Role, RowReader, ZoneInfo};
 use crate::computed_array::ComputedPages;
@@ -37,7 +37,7 @@ pub struct FieldName {
     pub zones: usize,
 }
 
-/// A part of a dataset with its own way from a point to its pages.
+/// A part of a dataset, with its own way from a point to pages.
 #[derive(Copy, Clone)]
 pub enum Domain<'a> {
     /// A block of a structured grid with nodes anywhere in space.
@@ -46,13 +46,13 @@ pub enum Domain<'a> {
     Uniform(&'a Volume),
 }
 
-/// An open dataset: a catalog of domains. Zones of flows form one dataset; a volume is a dataset of its own.
+/// An open dataset: the zones of a flow, or one volume.
 pub struct Dataset {
     /// The contents.
     pub catalog: Catalog,
-    /// Computed once, because it takes a pass over all zones.
+    /// Computed once: it takes a pass over all zones.
     pub(crate) units: FlowUnits,
-    /// What runs have used of the dataset.
+    /// The data that runs have used.
     pub uses: Uses,
     /// The format of the zones; `None` without zones.
     pub format: Option<Arc<dyn Format>>,
@@ -65,7 +65,7 @@ pub struct Dataset {
     pub ranges: Vec<Vec<Vec<LevelId>>>,
     /// Derived fields that have pages.
     pub made: Arc<[DerivedField]>,
-    /// Charges for all of the above, and for the pager's records of it.
+    /// Charges for all of the above and for the pager's records.
     pub(crate) charges: Vec<Arc<Charge>>,
 }
 
@@ -95,7 +95,7 @@ fn slots(catalog: &Catalog, zone: usize, ids: &[ArrayId], steps: impl Fn(usize) 
         .collect()
 }
 
-/// Bytes on the heap of the zones that [`zone`] makes of a catalog, with `boxes` levels of boxes in all.
+/// Bytes on the heap of the zones of a catalog, with `boxes` levels of boxes in all.
 fn held_by_zones(catalog: &Catalog, boxes: usize) -> u64 {
     let zone = |z: &ZoneInfo| {
         let names = heap_size::text(&z.name) + z.arrays.iter().map(|a| heap_size::text(&a.name)).sum::<u64>();
@@ -143,14 +143,13 @@ impl Dataset {
     /// Registers a store.
     ///
     /// # Errors
-    /// [`FieldError::Usage`] for a zone without coordinates; [`FieldError::LimitTooSmall`] if the metadata of its zones
+    /// [`FieldError::Usage`] for a zone without coordinates; [`FieldError::LimitTooSmall`] if the zones' metadata
     /// exceed the limit.
     pub fn from_store(store: Store, pager: &Pager) -> Result<Self, FieldError> {
         Self::from_store_by(store, pager, &mut PagerRegistrar(pager))
     }
 
-    /// As [`Self::from_store`], with files and arrays registered through `register`, which may substitute other
-    /// sources.
+    /// As [`Self::from_store`], but registers files and arrays through `register`, which may substitute other sources.
     ///
     /// # Errors
     /// As [`Self::from_store`].
@@ -206,12 +205,13 @@ impl Dataset {
         Self::in_place(Arc::new(zones), catalog, bytes, pager)
     }
 
-    /// Registers files whose arrays are paged in place. They have no boxes yet: see [`Self::with_boxes`]. `bytes` is
-    /// the size of `format` on the heap.
+    /// Registers files whose arrays are paged in place, without boxes (see [`Self::with_boxes`]). `bytes` is the size
+    /// of `format` on the heap.
     ///
     /// # Errors
-    /// [`FieldError::Usage`] for a zone without coordinates; [`FieldError::Unknown`] for an array without a layout;
-    /// [`FieldError::LimitTooSmall`] if the metadata of the zones exceed the limit.
+    /// - [`FieldError::Usage`] for a zone without coordinates;
+    /// - [`FieldError::Unknown`] for an array without a layout;
+    /// - [`FieldError::LimitTooSmall`] if the zones' metadata exceed the limit.
     pub fn in_place(format: Arc<dyn Format>, catalog: Catalog, bytes: u64, pager: &Pager) -> Result<Self, FieldError> {
         // Each array has a page map, with the layout's name.
         let arrays = catalog.zones.iter().flat_map(|z| z.arrays.iter().map(move |a| map_bytes(&z.name, &a.name)));
@@ -287,12 +287,13 @@ impl Dataset {
         self.format.as_ref().is_some_and(|f| f.is_in_place())
     }
 
-    /// Files paged in place, with the boxes of an index. The index is made of geometry alone and has no ranges. Arrays
-    /// keep their ids, so resident pages stay valid.
+    /// Files paged in place, with the boxes of an index, which is made of geometry alone. Arrays keep their ids, so
+    /// resident pages stay valid.
     ///
     /// # Errors
-    /// [`FieldError::Usage`] if the index is of other data; [`FieldError::Internal`] for a store, which has its own
-    /// boxes; [`FieldError::LimitTooSmall`] if the boxes exceed the limit.
+    /// - [`FieldError::Usage`] if the index is of other data;
+    /// - [`FieldError::Internal`] for a store, which has its own boxes;
+    /// - [`FieldError::LimitTooSmall`] if the boxes exceed the limit.
     pub fn with_boxes(&self, index: &Store, pager: &Pager) -> Result<Self, FieldError> {
         if !self.is_in_place() {
             return Err(FieldError::Internal("a store was given an index of boxes"));
@@ -323,7 +324,7 @@ impl Dataset {
         })
     }
 
-    /// The dataset with other zones, which have more arrays after those of the catalog.
+    /// The dataset with other zones, which have additional arrays.
     pub(crate) fn with_zones(&self, zones: Vec<Zone>, made: Vec<DerivedField>, charges: Vec<Arc<Charge>>) -> Self {
         Self {
             catalog: self.catalog.clone(),
@@ -372,7 +373,7 @@ impl Dataset {
         })
     }
 
-    /// All names of fields: those of every zone first, and stored before derived ones.
+    /// All names of fields: those of every zone first; stored before derived.
     pub fn field_names(&self) -> Vec<FieldName> {
         let mut found: Vec<(FieldName, usize)> = Vec::new();
         let mut places: HashMap<String, usize> = HashMap::new();
@@ -409,7 +410,7 @@ impl Dataset {
     /// A field of a zone by name.
     ///
     /// # Errors
-    /// [`FieldError::Unknown`] if no zone has it, [`FieldError::Lacking`] if only other zones have it.
+    /// [`FieldError::Unknown`] if no zone has it, [`FieldError::Lacking`] if only others do.
     pub fn quantity(&self, zone: usize, name: &str) -> Result<Quantity, FieldError> {
         let z = &self.zones[zone];
         Quantity::named(z, name).ok_or_else(|| match self.zones_with(name).next() {
@@ -426,7 +427,7 @@ impl Dataset {
     /// The traced vector and sampled fields of each zone at a step.
     ///
     /// # Errors
-    /// [`FieldError::Unknown`]; [`FieldError::Lacking`] with the zones that lack a name; [`FieldError::Usage`].
+    /// [`FieldError::Unknown`]; [`FieldError::Lacking`], with the zones that lack a name; [`FieldError::Usage`].
     pub fn fields(
         &self,
         vector: Option<&str>,
@@ -440,7 +441,7 @@ impl Dataset {
         })
     }
 
-    /// The fields of [`Self::fields`] at each step. Steps with equal headers share theirs.
+    /// [`Self::fields`] at each step. Steps with equal headers share theirs.
     ///
     /// # Errors
     /// As [`Self::fields`].
@@ -463,7 +464,7 @@ impl Dataset {
         differ as u64 * zone * self.zones.len() as u64 + heap_size::grown::<Arc<[ZoneFields]>>(steps)
     }
 
-    /// Whether the headers of a step give the same gas as those of the step before.
+    /// Whether a step's headers give the same gas as those before.
     fn says_as_before(&self, step: usize) -> bool {
         let said = |zone: &ZoneInfo, step: usize| {
             zone.headers.get(step).or(zone.headers.last()).map(|h| [h.gamma.to_bits(), h.mach.to_bits()])
@@ -471,7 +472,7 @@ impl Dataset {
         step > 0 && self.catalog.zones.iter().all(|z| said(z, step) == said(z, step - 1))
     }
 
-    /// The sampled fields of each zone at a step: `sampled` gives their names for a zone. No vector is traced.
+    /// The sampled fields of each zone at a step, by the names that `sampled` gives for it. No vector is traced.
     ///
     /// # Errors
     /// [`FieldError::Unknown`].
@@ -484,7 +485,7 @@ impl Dataset {
         each.collect::<Result<Vec<_>, _>>().map(Into::into)
     }
 
-    /// The gas and units of one zone at a step, for making fields. Nothing is traced or sampled yet.
+    /// The arrays and the gas for fields of one zone at a step. Nothing is traced or sampled yet.
     ///
     /// # Errors
     /// [`FieldError::Usage`].
@@ -521,9 +522,8 @@ impl Dataset {
         }
     }
 
-    /// Pages of all arrays at all steps, and of their boxes, ranges and shard indexes: all that can be requested from
-    /// the pager. Files paged in place count the boxes that location makes, made or not. So the number does not depend
-    /// on a run.
+    /// All pages that can be requested from the pager: of all arrays at all steps, their boxes, ranges and shard
+    /// indexes. The boxes of files in place count, made or not, so the number does not depend on a run.
     ///
     /// # Errors
     /// [`FieldError::Format`] for zones too large for any index.
@@ -552,7 +552,7 @@ impl Dataset {
         })
     }
 
-    /// The remarks that concern the data used so far.
+    /// The remarks on the data used so far.
     pub fn warnings(&self) -> Vec<&str> {
         self.uses.remarks(&self.catalog)
     }
@@ -562,7 +562,7 @@ impl Dataset {
         self.units.gas(&self.catalog.zones[zone], step)
     }
 
-    /// Bytes of all pages of the arrays, decoded, all time steps.
+    /// Bytes of all decoded pages of the arrays, at all steps.
     pub fn bytes(&self) -> u64 {
         let steps = self.catalog.times.len().max(1) as u64;
         let of_zone = |z: &Zone| {

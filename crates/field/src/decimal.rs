@@ -2,18 +2,18 @@
 //!
 //! Times and spans are written as decimal numbers: 0.1, and 0.9 nine steps later. In single precision 0.9 is
 //! 0.89999998, and three times the float64 nearest to 0.1 is 0.30000000000000004. Displays round this away. A user then
-//! gives 0.9, which lies beyond the last time, or 0.3, which is no time step. This module recovers the intended decimal
-//! number: the shortest one for which the float is the nearest.
+//! gives 0.9, which lies beyond the last time, or 0.3, which is no time step. This module recovers the intended number:
+//! the shortest decimal with that nearest float.
 
 /// Larger powers of ten are not exact in float64.
 const EXACT_POWER: u32 = 22;
 /// Whole numbers up to this are exact.
 const EXACT_WHOLE: u128 = 1 << 53;
 
-/// The shortest decimal number that rounds to `x` in single precision, as the nearest float64. For the float32 nearest
-/// to 0.1, which is 0.10000000149011612, this is 0.1.
+/// The float64 nearest to the shortest decimal number that rounds to `x`. For the float32 0.10000000149011612 this is
+/// 0.1.
 pub fn of_single(x: f32) -> f64 {
-    // Rust writes the shortest text that reads back as the same number. `f64` reads it too, with NaN and infinities.
+    // Rust writes the shortest text that reads back as the same number; `f64` parses it, NaN and infinities included.
     format!("{x:e}").parse().unwrap_or(f64::from(x))
 }
 
@@ -29,7 +29,7 @@ fn split(x: f64) -> Option<(i128, i32)> {
 /// `m` times ten to the power of `power`, rounded once.
 fn joined(m: i128, power: i32) -> Option<f64> {
     if m.unsigned_abs() <= EXACT_WHOLE && power.unsigned_abs() <= EXACT_POWER {
-        // Both are exact, so the one operation rounds as reading the decimal number does.
+        // Both are exact, so this rounds as reading the decimal number does.
         let ten = 10f64.powi(power.abs());
         return Some(if power < 0 { m as f64 / ten } else { m as f64 * ten });
     }
@@ -47,7 +47,7 @@ fn joined(m: i128, power: i32) -> Option<f64> {
 pub struct Multiples {
     from: f64,
     step: f64,
-    /// Both as whole numbers times the same power of ten, unless they are too large.
+    /// Both as whole numbers times one power of ten, unless they are too large.
     whole: Option<([i128; 2], i32)>,
 }
 

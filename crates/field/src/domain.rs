@@ -2,8 +2,8 @@
 //!
 //! # Theory
 //! A particle is in a cell of a domain, at fractions of the cell. Its step needs the cell's map and vectors. Its way
-//! leads over a face to the next cell, to another domain, or to a boundary. No more of the arrangement of cells matters
-//! to a streamline, a probe or a seed. So kernels see the traits below, and no numbers of nodes along axes.
+//! leads over a face to the next cell, to another domain, or to a boundary. So kernels see the traits below, and no
+//! numbers of nodes along axes.
 //!
 //! # Kinds
 //!
@@ -22,9 +22,8 @@
 //! 4. [`Locator`] for a worker's view through pages;
 //! 5. [`SeriesLocator`], if it has time steps.
 //!
-//! Kernels are generic over the implementation, which a run chooses once: there is no dispatch while particles move.
-//! Kernels step four particles at a time if [`ReferenceCell::IS_CUBE`] holds. Tetrahedra in pages, in the tests of the
-//! crate `trace`, are an example.
+//! Kernels are generic over the implementation, which a run chooses once. They step four particles at a time if
+//! [`ReferenceCell::IS_CUBE`] holds. Tetrahedra in pages, in the tests of the crate `trace`, are an example.
 
 pub use crate::cell_cache::LaterValues;
 use crate::cell_cache::Loaded;
@@ -37,7 +36,7 @@ use pager::id::PageId;
 use pager::Pager;
 use std::sync::Arc;
 
-/// The domains of one kind in a dataset, numbered from 0, as far as they need no page.
+/// The domains of one kind in a dataset, numbered from 0, without their pages.
 pub trait Domains {
     /// The name of a cell.
     type Cell: DomainCell;
@@ -47,30 +46,30 @@ pub trait Domains {
     fn count(&self) -> usize;
     /// Number of a domain's cells.
     fn cells(&self, domain: usize) -> u64;
-    /// The place of an index of a domain: fractional numbers along its axes. Kinds without axes define their own index.
+    /// The place of an index of a domain: fractional numbers along its axes, or what a kind without axes defines.
     fn spot(&self, domain: u32, index: [f64; 3]) -> CellPoint<Self::Cell>;
-    /// The index of a place in cell number `n` of a domain. `draw` gives numbers in [0, 1); equal numbers give an equal
-    /// place.
+    /// The index of a place in cell number `n` of a domain, from numbers in [0, 1) that `draw` gives. Equal numbers
+    /// give an equal place.
     fn index_in(&self, domain: usize, n: u64, draw: &mut dyn FnMut() -> f64) -> [f64; 3];
-    /// Passes to `page` the numbers of the pages of points in which a cell lies. Nothing for an unknown domain.
+    /// Passes to `page` the numbers of a cell's pages of points. Nothing for an unknown domain.
     fn pages_of(&self, cell: Self::Cell, page: impl FnMut(u64));
-    /// A cell's place on a curve that fills the domains: near cells have near keys. Cells of one page differ in the
-    /// lowest twelve bits.
+    /// A cell's place on a curve that fills the domains: near cells have near keys. Within a page, the lowest twelve
+    /// bits differ.
     fn curve_key(&self, cell: Self::Cell) -> u64;
-    /// Bytes of the largest step that reads `steps` time steps at once. Counts each page that a particle's cell can lie
-    /// in, for each array, with the pages that locate them.
+    /// Bytes of the largest step over `steps` time steps. Counts each page that a particle's cell can lie in, for each
+    /// array, with the pages that locate them.
     fn step_bytes(&self, fields: &[Self::Fields], pager: &Pager, steps: usize) -> u64;
-    /// Bytes that lines of one step take beside [`Self::step_bytes`] and [`Self::closure_bytes`] if domains move.
+    /// Bytes beside [`Self::step_bytes`] and [`Self::closure_bytes`] for streamlines in domains that move.
     fn neighbour_bytes(&self, pager: &Pager) -> u64;
-    /// Bytes that suffice for any step: those of [`Self::step_bytes`], and those of a search in every other domain.
-    /// Never more than all pages that the run can request.
+    /// Bytes that suffice for any step: [`Self::step_bytes`], and a search in every other domain. Never more than all
+    /// pages of the run.
     fn closure_bytes(&self, fields: &[Self::Fields], pager: &Pager, steps: usize) -> u64;
 }
 
 /// What lies beyond a face.
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub enum Neighbour<C> {
-    /// A cell of the same domain, with the fractions that the particle has there.
+    /// A cell of the same domain, with the particle's fractions there.
     Cell(CellPoint<C>),
     /// Nothing, for certain.
     Boundary(Boundary),
@@ -113,14 +112,14 @@ pub trait Locator {
     type Cell: DomainCell;
     /// Which fractions lie in a cell.
     type Shape: ReferenceCell;
-    /// The domains, as far as they need no page.
+    /// The domains.
     type Domains: Domains<Cell = Self::Cell> + ?Sized;
 
     /// The domains.
     fn domains(&self) -> &Self::Domains;
-    /// Gives the turn to a lane. Cells loaded for one lane are not overwritten by others.
+    /// Makes a lane the present one. Each has its own loaded cells.
     fn take_turn(&mut self, lane: usize);
-    /// Finds a point in a domain without a start. Of several usable cells that hold it, always the same one. `None` is
+    /// Finds a point in a domain, without a start: always the same one of the usable cells that hold it. `None` is
     /// proven.
     ///
     /// # Errors
@@ -148,7 +147,7 @@ pub trait Locator {
     fn cell(&mut self, cell: Self::Cell) -> Result<&Loaded<Self::Cell>, Miss>;
     /// A cell as [`Self::cell`] last loaded it in a lane.
     fn kept(&self, lane: usize, cell: Self::Cell) -> &Loaded<Self::Cell>;
-    /// Asks the processor to load the numbers that a step in a cell reads. Only a hint.
+    /// Prefetches the numbers that a step in a cell reads. Only a hint.
     #[inline(always)]
     fn prefetch(&self, _cell: Self::Cell) {}
     /// Values of the sampled fields at a located point, appended to `out` component by component.
@@ -170,12 +169,12 @@ pub trait Locator {
     /// # Errors
     /// [`Miss`].
     fn length(&mut self, cell: Self::Cell) -> Result<f64, Miss>;
-    /// What lies beyond a face, for a particle on it. Reads no page: the turn's last [`Self::cell`] was the face's.
+    /// What lies beyond a face, for a particle on it. Reads no page: [`Self::cell`] last loaded the face's cell.
     fn beyond(&self, face: Face<Self::Cell>, on: &CellPoint<Self::Cell>) -> Neighbour<Self::Cell>;
     /// Whether `over` leads back through the face `entered`. Reads no page.
     fn leads_back(&self, entered: Face<Self::Cell>, over: Face<Self::Cell>) -> bool;
-    /// Whether no flow goes through a face at a domain's boundary: it is marked, or all its points rest relative to the
-    /// domain's motion.
+    /// Whether no flow goes through a face at a boundary: it is marked, or all its points rest relative to the domain's
+    /// motion.
     ///
     /// # Errors
     /// [`Miss`].
@@ -186,36 +185,35 @@ pub trait Locator {
     fn failure(&mut self) -> Option<PageError>;
 }
 
-/// A [`Locator`] at a moment between two time steps. Unless a method differs, geometry is that of the moment; vectors
-/// and fields are those of the earlier step.
+/// A [`Locator`] at a moment between two time steps. By default, geometry is that of the moment; vectors and fields are
+/// those of the earlier step.
 pub trait SeriesLocator: Locator {
     /// The traced vector and the sampled fields of one domain at one time step.
     type Fields;
-    /// Goes to the interval between two steps. A lane that last had other steps then calls [`Self::forget`].
+    /// Goes to the interval between two steps. A lane with cells of other steps then calls [`Self::forget`].
     fn set_steps(&mut self, first: u32, next: u32);
-    /// Goes to a moment between the two steps: 0 is the earlier, 1 the later.
+    /// Goes to a moment: 0 is the earlier step, 1 the later.
     fn set_weight(&mut self, weight: f64);
     /// Replaces the traced vector and sampled fields, by domain.
     fn set_fields(&mut self, fields: &Arc<[Self::Fields]>);
-    /// Forgets the cells loaded for the lane that has the turn.
+    /// Forgets the loaded cells of the present lane.
     fn forget(&mut self);
-    /// A number below [`KEPT`](crate::locator::KEPT) times [`LANES`](crate::locator::LANES) for a cell in the lane that
-    /// has the turn. Callers store more data about a cell under it.
+    /// A number below [`KEPT`](crate::locator::KEPT) times [`LANES`](crate::locator::LANES), under which callers store
+    /// more data about a cell of the present lane.
     fn slot(&self, cell: Self::Cell) -> usize;
     /// Loads vector and sampled fields of a cell at the later step.
     ///
     /// # Errors
     /// [`Miss`].
     fn load_later(&mut self, cell: Self::Cell, fields: &[Self::Fields], into: &mut LaterValues) -> Result<(), Miss>;
-    /// The cell and fractions of a point, where they follow by arithmetic and every cell is usable. `None` proves
-    /// nothing.
+    /// The cell and fractions of a point, if they follow by arithmetic and every cell is usable. `None` proves nothing.
     fn known_spot(&self, domain: u32, x: V4) -> Option<(Self::Cell, V4)>;
-    /// A cell, if it is loaded in the lane that has the turn.
+    /// A cell, if loaded in the present lane.
     fn loaded(&self, cell: Self::Cell) -> Option<&Loaded<Self::Cell>>;
     /// [`Locator::prefetch`] of fields at the earlier or the later step.
     fn prefetch_at(&mut self, cell: Self::Cell, fields: &[Self::Fields], later: bool);
-    /// Passes to `cells` the cells on a particle's straight way with `vector` for `time`, within its domain. Only its
-    /// own cell if that cell's geometry is no longer loaded. Skips cells that add no page but those at corners.
+    /// Passes to `cells` the cells on a particle's straight way with `vector` for `time`, within its domain. If the
+    /// geometry of its own cell is not loaded, only that cell. Skips cells that add no page, or a page at a corner.
     fn straight_on(
         &mut self,
         from: &CellPoint<Self::Cell>,
@@ -225,7 +223,7 @@ pub trait SeriesLocator: Locator {
     );
     /// Whether a domain is at different places at the two steps.
     fn moves(&self, domain: u32) -> bool;
-    /// As [`Locator::is_wall`] for a domain that moves, with the fields of both steps and the time between them.
+    /// As [`Locator::is_wall`] for a domain that moves, with the fields of both steps, which are `time` apart.
     ///
     /// # Errors
     /// [`Miss`].

@@ -48,7 +48,7 @@ pub enum FieldError {
         name: String,
         /// The zones that do not have it.
         zones: Vec<String>,
-        /// Words before "there are" about the place of `known`, if that is not these zones.
+        /// Words before "there are", if `known` is not about these zones.
         scope: &'static str,
         /// The existing names.
         known: Vec<String>,
@@ -77,10 +77,10 @@ pub enum FieldError {
     /// A page failed.
     #[error(transparent)]
     Page(#[from] PageError),
-    /// A result cannot be written; the message names the file.
+    /// A result cannot be written. The message names the file.
     #[error("{0}")]
     Output(String),
-    /// The system does not let this user write a result. The message names the file (exit code 5).
+    /// This user may not write a result (exit code 5). The message names the file.
     #[error("{0}")]
     Denied(String),
     /// The system refuses a resource of a run, as a thread.
@@ -104,7 +104,7 @@ fn few(zones: &[String]) -> String {
     }
 }
 
-/// The one of `known` that a misspelt name probably means.
+/// The one of `known` nearest to a misspelt name.
 pub fn nearest<'k>(name: &str, known: &'k [String]) -> Option<&'k str> {
     let most = match name.chars().count() {
         0..4 => return None,
@@ -115,7 +115,7 @@ pub fn nearest<'k>(name: &str, known: &'k [String]) -> Option<&'k str> {
     near.min_by_key(|(d, _)| *d).map(|(_, k)| k)
 }
 
-/// Edit distance: insertions, deletions and substitutions of letters, and swaps of neighbours, count one each.
+/// Edit distance: insertions, deletions, substitutions, and swaps of neighbours.
 fn distance(a: &str, b: &str) -> usize {
     let (a, b): (Vec<char>, Vec<char>) = (a.chars().take(100).collect(), b.chars().take(100).collect());
     let mut rows = vec![(0..=b.len()).collect::<Vec<usize>>()];
@@ -148,7 +148,7 @@ impl FieldError {
             other => other,
         }
     }
-    /// The error of a result that cannot be written. `message` names the file; `why` is the system's error.
+    /// The error for a result that cannot be written. `message` names the file; `why` is the system's error.
     pub fn output(message: String, why: &std::io::Error) -> Self {
         if why.kind() == ErrorKind::PermissionDenied {
             Self::Denied(message)

@@ -1,4 +1,4 @@
-//! The traced vector and the sampled fields of a run, resolved to the arrays of each zone.
+//! The traced vector and sampled fields of a run, resolved to the arrays of each zone.
 
 use crate::error::FieldError;
 use crate::nodes::{Corners, Miss, Zone};
@@ -46,7 +46,7 @@ impl VectorSource {
     }
 }
 
-/// The traced vector and the sampled fields of one zone.
+/// The traced vector and sampled fields of one zone.
 #[derive(Clone, Debug)]
 pub struct ZoneFields {
     /// The traced vector.
@@ -147,7 +147,7 @@ impl ZoneFields {
         used
     }
 
-    /// The fields of a zone: the vector to trace by name (`None`: nothing is traced), and the fields to sample.
+    /// The fields of a zone, by the names of the vector to trace (if any) and the fields to sample.
     ///
     /// # Errors
     /// [`FieldError::Unknown`] for a name that the zone lacks, [`FieldError::Usage`] for a scalar as the vector.

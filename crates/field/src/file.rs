@@ -18,9 +18,9 @@ impl FileBytes {
     /// Opens `path` for reading.
     ///
     /// # Errors
-    /// The system's error. A folder, a pipe or a device is refused, because none has bytes at an offset.
+    /// The system's error. Folders, pipes and devices are refused: they have no bytes at an offset.
     pub fn open(path: &Path) -> io::Result<Self> {
-        // Otherwise opening a pipe waits for a writer. Regular files are not affected.
+        // Otherwise opening a pipe waits for a writer.
         let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
         let about = file.metadata()?;
         if about.is_dir() {
@@ -55,8 +55,7 @@ impl FileBytes {
 }
 
 /// Identity of a file: path, size, time of change, and number in the file system. Two runs of one case have files of
-/// equal names and sizes, and `mv`, `cp -p` and `tar` keep times. Only the number then tells a replaced file from the
-/// old one.
+/// equal names and sizes, and `mv`, `cp -p` and `tar` keep times. Only the number then reveals a replaced file.
 #[derive(Clone, Debug)]
 pub struct FileIdentity {
     /// Without links.
@@ -65,7 +64,7 @@ pub struct FileIdentity {
     /// Seconds and nanoseconds.
     changed: [i64; 2],
     inode: u64,
-    /// The last change of anything about the file, which nobody can set.
+    /// The last change of anything about the file; nobody can set it.
     status: [i64; 2],
 }
 
@@ -91,7 +90,7 @@ impl FileIdentity {
         &self.path
     }
 
-    /// Size in bytes, and time of the last change of content, in nanoseconds since 1970.
+    /// Size in bytes, and last change of content in nanoseconds since 1970.
     pub fn size_and_time(&self) -> (u64, i128) {
         (self.size, i128::from(self.changed[0]) * 1_000_000_000 + i128::from(self.changed[1]))
     }
@@ -107,7 +106,7 @@ impl FileIdentity {
     }
 }
 
-/// FNV-1a of 128 bits. It need not resist forgery. It only has to differ, and to be the same in every run and version.
+/// FNV-1a of 128 bits, the same in every run and version. It need not resist forgery.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Digest(u128);
 
@@ -142,8 +141,8 @@ impl Digest {
         self.bytes(id.path.as_os_str().as_bytes()).text(&about)
     }
 
-    /// As [`Self::file`], but different after any change of the file: also if it was rewritten in place and given its
-    /// old time (`cp -p`). For data that are cheap to make again.
+    /// As [`Self::file`], but different after any change: also if the file was rewritten in place and given its old
+    /// time (`cp -p`). For data that are cheap to make again.
     #[must_use]
     pub fn state(self, id: &FileIdentity) -> Self {
         self.file(id).text(&format!("{}.{:09}\0", id.status[0], id.status[1]))
@@ -155,7 +154,7 @@ impl Digest {
         words.iter().fold(self, |d, w| d.bytes(&w.to_le_bytes()))
     }
 
-    /// The two halves, for adding digests that come in no order.
+    /// The two halves, for sums of digests without an order.
     pub const fn halves(self) -> [u64; 2] {
         [(self.0 >> 64) as u64, self.0 as u64]
     }

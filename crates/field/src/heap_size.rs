@@ -1,6 +1,6 @@
-//! Memory of an open dataset beside its pages: names, layouts, the pager's lists. It grows with the number of zones,
-//! arrays and steps, so it is charged. Counted from actual capacities, each allocation with the allocator's overhead.
-//! It is an upper bound, which a test compares with real allocations.
+//! Memory of an open dataset beside its pages: names, layouts, the pager's lists. It grows with zones, arrays and
+//! steps, so it is charged. An upper bound from actual capacities and the allocator's overhead, which a test compares
+//! with real allocations.
 
 use crate::catalog::{Catalog, FlowHeader};
 use crate::error::FieldError;
@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 /// The allocator's overhead per allocation: a length, and rounding up to sixteen.
 const BESIDE: u64 = 24;
-/// The share of every dataset, however few its zones. A session's reserve for uncounted memory includes it.
+/// The share of every dataset, however few its zones; part of a session's reserve for uncounted memory.
 const FEW: u64 = 32 << 10;
 /// The least memory of a run beside the dataset: pages, buffers, tables.
 const RUN: u64 = 4 << 20;
@@ -29,7 +29,7 @@ pub(crate) fn list<T>(v: &Vec<T>) -> u64 {
     block((v.capacity() * size_of::<T>()) as u64)
 }
 
-/// `count` elements in a vector that was filled one by one. Its capacity may be twice that.
+/// `count` elements in a vector filled one by one, with up to twice the needed capacity.
 pub(crate) fn grown<T>(count: usize) -> u64 {
     block((2 * count.max(4) * size_of::<T>()) as u64)
 }
@@ -47,7 +47,7 @@ pub(crate) fn texts(v: &Vec<String>) -> u64 {
     list(v) + v.iter().map(text).sum::<u64>()
 }
 
-/// A JSON object: entries with their hashes, and a table of their places. Both may have twice the needed capacity.
+/// A JSON object: entries with their hashes, and a table of their places, both with up to twice the needed capacity.
 pub(crate) fn object(map: &Map<String, Value>) -> u64 {
     if map.is_empty() {
         return 0;

@@ -1,4 +1,4 @@
-//! Nodes over flat arrays in memory: the baseline that paging is measured against, and the reference of its tests.
+//! Nodes over flat arrays in memory: the baseline for paging, and the reference of its tests.
 
 use crate::boxes::{BoxPyramid, Xyz};
 use crate::catalog::DType;
@@ -47,7 +47,7 @@ impl FlatArray {
     }
 }
 
-/// A zone by name: points along i, j, k, and its arrays with names and numbers of components.
+/// A zone: its name, its points along i, j, k, and its arrays with names and components.
 pub type NamedZone = (String, [usize; 3], Vec<(String, usize, FlatArray)>);
 
 /// The data of one zone.

@@ -1,5 +1,5 @@
-//! Arrays paged in place. A page is a run of whole i-rows of one plane with all components. A file holds it in one
-//! extent per component, or in one if the components are interleaved.
+//! Arrays paged in place. A page is a run of whole i-rows of one plane with all components: one extent per component,
+//! or one for interleaved components.
 
 use crate::array_layout::ArrayLayout;
 use crate::interleave::interleave;
@@ -10,13 +10,13 @@ use pager::map::{Extent, ExtentTarget, Located, PageMap};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Intended points of a page: as many as in a cube of 16, the default of the store.
+/// Intended points of a page: as in a cube of 16, the store's default.
 const PAGE_POINTS: usize = 4096;
 
 /// Points of a page along i, j, k for a zone that is paged in place.
 pub fn page_box(dims: [usize; 3]) -> [usize; 3] {
     let most = (PAGE_POINTS / dims[0].max(1)).clamp(1, dims[1].max(1));
-    // The rows are spread evenly over the pages, so that the last one is not small.
+    // Rows are spread evenly over the pages.
     let pages = dims[1].max(1).div_ceil(most);
     [dims[0].max(1), dims[1].max(1).div_ceil(pages), 1]
 }
@@ -72,7 +72,7 @@ impl InPlace {
         }
     }
 
-    /// Start of a component in the bytes read for a full page, and bytes there from one point to the next.
+    /// Start of a component in the bytes of a full page, and bytes there from point to point.
     fn encoded(&self, step: usize, c: usize) -> (usize, usize) {
         let l = &self.layout;
         if l.is_interleaved(step) {
@@ -129,7 +129,7 @@ impl PageMap for InPlace {
             let mut at = self.encoded(step, c).0;
             l.spread_extents(step, c, k, j.clone(), together, &mut |run| {
                 let len = run.len as usize;
-                // Planes do not go into the frame, where the components of a point lie together.
+                // Planes do not go into the frame, whose components are interleaved.
                 let to = if way == Way::AsIs { ExtentTarget::Frame(at) } else { ExtentTarget::Encoded(at) };
                 segments.push(Extent { source, offset: run.offset, len, to });
                 at += len;

@@ -1,8 +1,7 @@
-//! Conversion from the order of files (a plane of values per component) to that of frames (all components of a point
-//! together).
+//! From the order of files (a plane of values per component) to that of frames (interleaved components).
 
-/// Interleaves `planes` (`components` planes of equally many elements of `size` bytes) into `frame`. Bytes beyond the
-/// whole points of the shorter side stay.
+/// Interleaves `components` planes of elements of `size` bytes into `frame`. Bytes beyond the whole points of the
+/// shorter side stay.
 pub fn interleave(planes: &[u8], frame: &mut [u8], components: usize, size: usize) {
     match size {
         #[cfg(all(target_arch = "x86_64", target_feature = "avx2"))]
@@ -13,9 +12,9 @@ pub fn interleave(planes: &[u8], frame: &mut [u8], components: usize, size: usiz
     }
 }
 
-/// Eight points of three components at a time, with stores that bypass the caches. The frame is seldom cached, and so
-/// is not read only to be overwritten. Pages of 48 KiB from the page cache take 18 us each instead of 21.5; a trace's
-/// time after them is the same.
+/// Eight points of three components at a time, with stores that bypass the caches, so that the frame is not read before
+/// it is overwritten. Pages of 48 KiB from the page cache take 18 us each instead of 21.5; a trace's time after them is
+/// the same.
 #[cfg(all(target_arch = "x86_64", target_feature = "avx2"))]
 fn spread_vectors(planes: &[u8], frame: &mut [u8]) {
     use core::arch::x86_64::*;
@@ -60,7 +59,7 @@ fn spread<const N: usize>(planes: &[u8], frame: &mut [u8], components: usize) {
     let (from, to) = (planes.as_chunks::<N>().0, frame.as_chunks_mut::<N>().0);
     let points = from.len().min(to.len()) / components.max(1);
     if components == 3 {
-        // The arrays that lines are traced through. Known bounds make the loop copies and nothing else.
+        // The arrays of traced vectors. With known bounds the loop is copies alone.
         let ((x, rest), to) = (from.split_at(points), to.as_chunks_mut::<3>().0);
         let (y, z) = rest.split_at(points);
         for (((to, x), y), z) in to.iter_mut().zip(x).zip(y).zip(z) {

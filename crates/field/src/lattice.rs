@@ -1,22 +1,20 @@
-//! The cells of a uniform grid. Point location is arithmetic, and no coordinates are read.
+//! The cells of a uniform grid, located by arithmetic without reading coordinates.
 
 use crate::cell::FACE_TOLERANCE;
 use crate::nodes::Zone;
 use crate::shape::{CellId, CellPoint};
 use crate::simd::V4;
 
-/// A zone whose points form a [uniform grid](crate::uniform::Uniform), with at least two along each axis.
+/// A zone with the points of a [uniform grid](crate::uniform::Uniform), at least two along each axis.
 #[derive(Copy, Clone, Debug)]
 pub struct Lattice {
     zone: u32,
     origin: V4,
     spacing: V4,
-    /// The shortest edge of each cell.
     shortest: f64,
     inverse: V4,
     /// Cells along each axis.
     counts: V4,
-    /// The last cell along each axis.
     last: V4,
     cells: [u32; 3],
 }
@@ -86,7 +84,7 @@ impl Lattice {
         (p - self.origin) * self.inverse
     }
 
-    /// The cell that holds a point, and the fractions there. On a face the higher cell, beyond the last cells the
+    /// The cell that holds a point, and the fractions there. On a face the higher cell; beyond the last cells the
     /// nearest. It depends on the point alone.
     #[inline(always)]
     pub fn cell(&self, p: V4) -> (CellId, V4) {
@@ -97,7 +95,7 @@ impl Lattice {
         (CellId { zone: self.zone, ijk: [i as u32, j as u32, k as u32] }, at - low)
     }
 
-    /// The cell that holds a point, as in [`Self::cell`], or whether the point is beyond the last.
+    /// The cell that holds a point, as in [`Self::cell`], if the point is not beyond the last.
     #[inline(always)]
     pub fn locate(&self, p: V4) -> LatticeLocation {
         let (cell, rst) = self.cell(p);
@@ -108,7 +106,7 @@ impl Lattice {
         }
     }
 
-    /// The cells that hold a point, lowest (k, j, i) first: one, or those that meet at the point.
+    /// The one or more cells that hold a point, lowest (k, j, i) first.
     pub fn holding(&self, p: V4) -> impl Iterator<Item = CellPoint> + '_ {
         let at = self.index(p);
         let (slack, one) = (V4::splat(FACE_TOLERANCE), V4::splat(1.0));
@@ -160,7 +158,7 @@ mod tests {
     }
 
     proptest! {
-        /// All cells that meet at a point hold it, the lowest first, and the map of each leads back to the point.
+        /// All cells that meet at a point hold it, lowest first, and their maps lead back to the point.
         #[test]
         fn cells_are_those_that_hold_the_point(
             dims in prop::array::uniform3(2usize..7), origin in prop::array::uniform3(-3.0f64..3.0),

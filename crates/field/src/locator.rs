@@ -15,18 +15,18 @@ pub use crate::shape::{Blank, CellGeometry, CellId, CellPoint};
 use crate::simd::V4;
 pub use search::BLOCK_CELLS;
 
-/// Loaded cells per lane, direct mapped. The stages of a step in physical space visit few cells, in no fixed order.
+/// Loaded cells per lane, direct mapped. A step in physical space visits few cells, in no fixed order.
 pub const KEPT: usize = 8;
-/// Tasks that take turns, each with its own cells: 32 cells of 600 bytes stay in the first-level cache. For cells that
-/// move, 16 KiB of points at two steps come on top.
+/// Tasks that take turns, each with its own cells: 32 cells of 600 bytes stay in the first-level cache. Moving cells
+/// add 16 KiB of points at two steps.
 pub const LANES: usize = 4;
 
-/// One worker's view of the zones of a dataset. Locates points, and loads cells with the traced vector and the sampled
+/// One worker's view of the zones of a dataset: locates points, and loads cells with the traced vector and sampled
 /// fields. Values do not depend on earlier calls, so any worker may continue any task.
 pub struct ZoneLocator<N> {
     /// Access to the nodes.
     pub nodes: N,
-    /// The steps that give the motion of grids at a step of a series; `None` if they stand.
+    /// The steps around a step of a series, for the motion of grids; `None` if they stand.
     pub near: Option<Neighbours>,
     fields: std::sync::Arc<[ZoneFields]>,
     kept: Box<[Loaded; KEPT * LANES]>,
@@ -34,7 +34,7 @@ pub struct ZoneLocator<N> {
     ends: Box<[MovingCorners]>,
     /// The lattices of the zones that are uniform grids.
     lattices: Box<[Option<Lattice>]>,
-    /// The lane that has the turn.
+    /// The present one.
     lane: usize,
     /// Boxes of whole zones, once read: one comparison rules out most zones.
     bounds: Vec<Option<Bounds>>,
@@ -54,8 +54,7 @@ impl<N: Nodes> ZoneLocator<N> {
         Self { nodes, near: None, fields, kept, ends, lattices, lane: 0, bounds, frontier, below }
     }
 
-    /// Whether a cell is usable, cached: a search reads it, then the particle that goes there, then the load of the
-    /// rest.
+    /// Whether a cell is usable, cached for the search, the particle and the full load.
     ///
     /// # Errors
     /// [`Miss`].
@@ -70,14 +69,14 @@ impl<N: Nodes> ZoneLocator<N> {
         self.kept[n].take_iblank(cell, &mut self.nodes.at(cell.zone as usize, cell.ijk), array)
     }
 
-    /// Gives the turn to a lane. Cells of one lane are not overwritten by others; results do not depend on the lane.
+    /// Makes a lane the present one. Each has its own loaded cells; results do not depend on it.
     #[inline(always)]
     pub fn take_turn(&mut self, lane: usize) {
         self.lane = lane % LANES;
     }
 
-    /// Forgets the cells of the lane that has the turn, because the nodes have changed time steps. Another moment
-    /// between the same two steps needs no call.
+    /// Forgets the cells of the present lane, because the nodes have changed time steps. Other moments between the same
+    /// steps need no call.
     pub fn forget(&mut self) {
         let lane = self.lane * KEPT..(self.lane + 1) * KEPT;
         self.kept[lane.clone()].iter_mut().for_each(Loaded::forget);
@@ -93,21 +92,20 @@ impl<N: Nodes> ZoneLocator<N> {
         }
     }
 
-    /// The lattice of a zone without iblank: every point in it lies in a usable cell.
+    /// The lattice of a zone without iblank, in which every cell is usable.
     #[inline(always)]
     pub(crate) fn open_lattice(&self, zone: usize) -> Option<&Lattice> {
         self.lattices[zone].as_ref().filter(|_| self.nodes.zones()[zone].iblank.is_none())
     }
 
-    /// A cell with all data of a step in it, if it is loaded in the lane that has the turn.
+    /// A cell with all data of a step in it, if loaded in the present lane.
     #[inline(always)]
     pub fn loaded(&self, cell: CellId) -> Option<&Loaded> {
         let kept = &self.kept[self.slot(cell)];
         (kept.full && kept.cell == cell).then_some(kept)
     }
 
-    /// The map of a cell, if the lane that has the turn has it. For a moving cell, at some moment between the two
-    /// steps.
+    /// The map of a cell, if loaded in the present lane; of a moving cell, at some moment between the steps.
     fn known_map(&self, cell: CellId) -> Option<CellMap> {
         let kept = &self.kept[self.slot(cell)];
         (kept.cell == cell).then(|| kept.map())
@@ -119,7 +117,7 @@ impl<N: Nodes> ZoneLocator<N> {
         &self.kept[lane % LANES * KEPT + Self::parity(cell)]
     }
 
-    /// The slot of a cell in the lane that has the turn, under which callers may store more data.
+    /// The slot of a cell in the present lane, under which callers may store more data.
     #[inline(always)]
     pub(crate) fn slot(&self, cell: CellId) -> usize {
         self.lane * KEPT + Self::parity(cell)
@@ -131,7 +129,7 @@ impl<N: Nodes> ZoneLocator<N> {
         ((cell.ijk[0] & 1) | ((cell.ijk[1] & 1) << 1) | ((cell.ijk[2] & 1) << 2)) as usize % KEPT
     }
 
-    /// Asks the processor to load the numbers that a step in a cell reads, while other lanes compute.
+    /// Prefetches the numbers that a step in a cell reads, while other lanes compute.
     #[inline(always)]
     pub fn prefetch(&self, cell: CellId) {
         self.prefetch_of(cell, &self.fields);
@@ -189,11 +187,11 @@ impl<N: Nodes> ZoneLocator<N> {
         Ok(n)
     }
 
-    /// Loads a cell with its vector and sampled fields. All absent pages are listed at once. The geometry of a moving
-    /// cell may be of another moment; see [`Self::geometry`].
+    /// Loads a cell with its vector and sampled fields. A moving cell's geometry may be of another moment; see
+    /// [`Self::geometry`].
     ///
     /// # Errors
-    /// [`Miss`].
+    /// [`Miss`]; all absent pages are listed at once.
     #[inline(always)]
     pub fn cell(&mut self, cell: CellId) -> Result<&Loaded, Miss> {
         let n = self.slot(cell);
@@ -204,7 +202,7 @@ impl<N: Nodes> ZoneLocator<N> {
         Ok(&self.kept[n])
     }
 
-    /// The cell comes in registers: in memory, it is read in other pieces than it was written in, which stalls.
+    /// The cell comes in registers: from memory it would be read in other pieces than it was written in, which stalls.
     #[inline(never)]
     fn load_full(&mut self, n: usize, zone: u32, i: u32, j: u32, k: u32) -> Result<(), Miss> {
         let cell = CellId { zone, ijk: [i, j, k] };

@@ -3,20 +3,20 @@
 //! # Theory
 //! A body that moves with its grid carries the flow at its surface along: there the fluid has the velocity of the grid
 //! points. Their places are known at time steps alone. Their velocity at a step is that of the parabola in time through
-//! three places, of second order. With the chords c1 and c2 to the places at times d1 and d2 from the step, it is `(c1
-//! d2 - c2 d1) / (d2 - d1)`. The parabola's error is bounded by a share of the chords and of their difference. The
-//! velocity of a point that stays is exactly 0.
+//! three places, of second order.
+//!
+//! Let c1 and c2 be the chords to the places at times d1 and d2 from the step. Then it is `(c1 d2 - c2 d1) / (d2 -
+//! d1)`. The error is bounded by a share of the chords and of their difference. The velocity of a point that stays is
+//! exactly 0.
 
-/// Error bound of the velocity from three places, as a share of the point's speed: a swing of twenty steps differs by
-/// 1.6 %.
+/// Error bound of this velocity, as a share of the point's speed: a swing of twenty steps differs by 1.6 %.
 const OF_SPEED: f64 = 0.02;
 /// The same as a share of the difference between the chords.
 const OF_CHORDS: f64 = 0.1;
-/// Largest share of a point's speed that rounding of its places may reach. If rounding is larger, the motion is too
-/// uncertain.
+/// Largest share of a point's speed that rounding of its places may reach, before its motion is too uncertain.
 const OF_ROUNDING: f64 = 0.1;
 
-/// A step and its nearest steps, whose places give the velocity of points at the step.
+/// A step and its nearest steps, which give the velocity of points.
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub struct Neighbours {
     steps: [u32; 3],
@@ -25,7 +25,7 @@ pub struct Neighbours {
 }
 
 impl Neighbours {
-    /// Of a step of a series at `times`: the steps before and after it, or the two next to it at an end of the series.
+    /// The steps before and after a step of a series at `times`, or the two next to it at an end of the series.
     ///
     /// ```
     /// # use field::motion::Neighbours;
@@ -75,8 +75,8 @@ impl Neighbours {
     }
 }
 
-/// Whether a point that moves straight between two steps has the velocities given at them. Their mean is its
-/// displacement over `time`, up to the error from a change of its speed.
+/// Whether a point that moves straight between two steps has the velocities given at them: their mean must be its
+/// displacement over `time`, up to an error by their change.
 pub fn moves_between(velocity: [[f64; 3]; 2], places: [[f64; 3]; 2], time: f64) -> bool {
     if places[0] == places[1] {
         return velocity == [[0.0; 3]; 2];
@@ -92,7 +92,7 @@ pub fn moves_between(velocity: [[f64; 3]; 2], places: [[f64; 3]; 2], time: f64) 
 mod tests {
     use super::*;
 
-    /// A swing of 20 steps about an axis: everywhere a point's velocity moves with it, and fluid at rest does not.
+    /// A swing of 20 steps about an axis: a point's velocity moves with it, and fluid at rest does not.
     #[test]
     fn a_swing_is_known_at_every_step() {
         let turn = std::f64::consts::TAU / 20.0;
@@ -127,7 +127,7 @@ mod tests {
 
     #[test]
     fn the_slope_of_the_velocity_out_of_three_places_is_two() {
-        // x = sin t: the error is within a bound that shrinks with the square of the step.
+        // x = sin t: the error bound shrinks with the square of the step.
         let worst = |h: f64| {
             let near = Neighbours::of(1, &[1.0 - h, 1.0, 1.0 + h]);
             let places = [1.0, 1.0 - h, 1.0 + h].map(|t: f64| [t.sin(), 0.0, 0.0]);

@@ -1,5 +1,4 @@
-//! Access by node and by 2x2x2 cell: one interface over pages and over flat arrays. For callers they differ only in
-//! that pages may be absent.
+//! Access by node and by 2x2x2 cell: one interface over pages, which may be absent, and over flat arrays.
 
 use crate::boxes::{merge, Bounds, EMPTY};
 use crate::catalog::DType;
@@ -10,7 +9,7 @@ use crate::uniform::Uniform;
 use pager::error::PageError;
 use pager::id::{ArrayId, PageId};
 
-/// Why a value is missing. The [`Nodes`] that returned it has the pages or the error.
+/// Why a value is missing. The [`Nodes`] has the pages or the error.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Miss {
     /// Pages are absent; they are listed in [`Nodes::missing`].
@@ -51,8 +50,7 @@ pub struct ArraySlot {
 }
 
 impl ArraySlot {
-    /// A component of consecutive points, from point `n` of `bytes` on. Values past the end of `bytes` are left
-    /// unchanged.
+    /// A component of consecutive points, from point `n` of `bytes` on. Values past the end of `bytes` stay unchanged.
     pub fn elements(&self, bytes: &[u8], component: usize, n: usize, to: &mut [f64]) {
         let (c, size) = (self.components, self.dtype.size());
         let from = bytes.get((n * c + component) * size..).unwrap_or(&[]);
@@ -75,7 +73,7 @@ impl ArraySlot {
     }
 }
 
-/// One level of boxes: of blocks of 4x4x4 cells at level 0, and of blocks twice as large at each further level.
+/// One level of boxes: of blocks of 4x4x4 cells at level 0, of blocks twice as large at each further level.
 #[derive(Clone, Debug)]
 pub struct BoxLevel {
     /// The pager's id.
@@ -101,8 +99,8 @@ pub struct Zone {
     pub iblank: Option<usize>,
     /// Boxes, finest first; empty if none were made.
     pub boxes: Vec<BoxLevel>,
-    /// The uniform grid that equals the coordinates to the last bit of every point. `None` if there is none, if the
-    /// grid moves, or if this was not examined. Files paged in place are examined when their boxes are made.
+    /// The uniform grid that equals the coordinates to the last bit of every point. `None` also if the grid moves, or
+    /// was not examined. Files paged in place are examined when their boxes are made.
     pub uniform: Option<Uniform>,
 }
 
@@ -112,7 +110,7 @@ impl Zone {
     pub fn dims(&self) -> [u32; 3] {
         self.translation.dims
     }
-    /// Cells along i, j, k. A direction of one point counts as one layer of cells.
+    /// Cells along i, j, k; one layer along a direction of one point.
     #[inline]
     pub fn cells(&self) -> [u32; 3] {
         self.dims().map(|n| n.max(2) - 1)
@@ -137,7 +135,7 @@ impl Zone {
             _ => f64::NAN,
         }
     }
-    /// A component of consecutive points of an array, from point `n` of a page on. Values past the page's end are left
+    /// A component of consecutive points of an array, from point `n` of a page on. Values past the page's end stay
     /// unchanged.
     pub fn elements(&self, array: usize, page: &[u8], component: usize, n: usize, to: &mut [f64]) {
         self.arrays[array].elements(page, component, n, to);
@@ -158,27 +156,26 @@ pub fn box_holds(b: &[f32; 6], p: V4) -> bool {
 }
 
 /// Smallest and largest of points. NaN are skipped (the comparisons then give their second operand), except in the
-/// first point.
+/// first.
 #[inline(always)]
 pub(crate) fn bounds_of(points: &[V4]) -> (V4, V4) {
     let first = points.first().copied().unwrap_or(V4::zero());
     points.iter().skip(1).fold((first, first), |(lo, hi), p| (p.min(lo), p.max(hi)))
 }
 
-/// The axes along which a point lies beyond bounds, with the tolerance of cell faces.
+/// Axes along which a point lies beyond bounds, with the tolerance of cell faces.
 #[inline(always)]
 pub(crate) fn beyond(lo: V4, hi: V4, p: V4) -> V4 {
     let pad = (hi - lo) * V4::splat(2.0 * FACE_TOLERANCE);
     p.below(lo - pad).either((hi + pad).below(p))
 }
 
-/// Whether a point may lie within bounds.
 #[inline(always)]
 pub(crate) fn within((lo, hi): (V4, V4), p: V4) -> bool {
     beyond(lo, hi, p).bits() & 7 == 0
 }
 
-/// The arrays of a zone at the corners of one cell. The cell is translated once for all of them.
+/// The arrays of a zone at the corners of one cell, which is translated once for all of them.
 pub trait Corners {
     /// As [`Nodes::vector`].
     ///
@@ -192,7 +189,7 @@ pub trait Corners {
     fn scalar(&mut self, array: usize, component: usize, out: &mut [f64; 8]) -> Result<(), Miss>;
 }
 
-/// [`Corners`] for nodes where each array of a cell costs the same, with or without others.
+/// [`Corners`] for nodes where arrays of a cell cost the same together or apart.
 pub struct Each<'a, N> {
     nodes: &'a mut N,
     zone: usize,
@@ -228,13 +225,13 @@ pub trait Nodes {
     fn zones(&self) -> &[Zone];
     /// A cell, for reading several arrays.
     fn at(&mut self, zone: usize, cell: [u32; 3]) -> Self::At<'_>;
-    /// Values of a vector array (2 or 3 components; a missing third is 0) at the corners of a cell. Bit 0 of the index
-    /// is i, bit 1 j, bit 2 k. In directions of one point both corners are the same node.
+    /// A vector array (2 or 3 components; a missing third is 0) at the corners of a cell. Bit 0 of the index is i, bit
+    /// 1 j, bit 2 k. In directions of one point both corners are the same node.
     ///
     /// # Errors
     /// [`Miss`]; every absent page of the cell is listed.
     fn vector(&mut self, zone: usize, array: usize, cell: [u32; 3], out: &mut [V4; 8]) -> Result<(), Miss>;
-    /// Values of one component at the corners of a cell.
+    /// One component at the corners of a cell.
     ///
     /// # Errors
     /// [`Miss`]; every absent page of the cell is listed.
@@ -246,8 +243,8 @@ pub trait Nodes {
         cell: [u32; 3],
         out: &mut [f64; 8],
     ) -> Result<(), Miss>;
-    /// Smallest and largest values of a vector array over the corners of `count` cells along i, from `cell` on. `None`
-    /// if they do not lie in one page, or have fewer than eight corners. NaN are skipped, or make the bounds NaN.
+    /// Smallest and largest vectors over the corners of `count` cells along i, from `cell` on. `None` if they lie in
+    /// several pages, or have fewer than eight corners. NaN are skipped, or make the bounds NaN.
     ///
     /// # Errors
     /// [`Miss`]; the absent page is listed.
@@ -281,15 +278,15 @@ pub trait Nodes {
         }
         Ok(bounds)
     }
-    /// Adds the blocks of a level whose boxes hold a point to `out`. Every absent page of the level is listed.
+    /// Adds the blocks of a level whose boxes hold a point to `out`.
     ///
     /// # Errors
-    /// [`Miss`].
+    /// [`Miss`]; every absent page of the level is listed.
     fn blocks_that_hold(&mut self, zone: usize, level: usize, p: V4, out: &mut Vec<[u32; 3]>) -> Result<(), Miss> {
         look_through(self, zone, level, p, out)
     }
     /// Boxes of the blocks of a level under a block of the next level, in the order of a cell's corners. Returns a bit
-    /// for each that exists and is resident, and the miss of others. Every absent page of them is listed.
+    /// for each resident one, and the miss of others. All their absent pages are listed.
     fn children(&mut self, zone: usize, level: usize, parent: [u32; 3], out: &mut [Bounds; 8]) -> (u8, Option<Miss>) {
         let dims = self.zones()[zone].boxes[level].translation.dims;
         let (mut here, mut miss) = (0, None);
@@ -326,14 +323,13 @@ pub trait Nodes {
     fn missing(&mut self) -> &mut Vec<PageId>;
     /// The error behind [`Miss::Failed`].
     fn failure(&mut self) -> Option<PageError>;
-    /// Asks the processor to load the cache lines of some arrays at the corners of a cell, if they are resident. Only a
-    /// hint: no result depends on it.
+    /// Prefetches arrays at the corners of a cell, if resident. Only a hint: no result depends on it.
     fn prefetch(&self, _zone: usize, _arrays: &[usize], _cell: [u32; 3]) {}
     /// Whether a zone's points never move.
     fn stands(&self, _zone: usize) -> bool {
         true
     }
-    /// Whether a zone's points are at different places at the two steps around the moment.
+    /// Whether a zone's points move between the two steps around the moment.
     #[inline(always)]
     fn moves(&self, _zone: usize) -> bool {
         false
@@ -343,7 +339,7 @@ pub trait Nodes {
     fn weight(&self) -> f64 {
         0.0
     }
-    /// A cell's points at the two steps around the moment: the same at both, unless the zone [`Self::moves`].
+    /// A cell's points at the two steps around the moment: equal, unless the zone [`Self::moves`].
     ///
     /// # Errors
     /// [`Miss`]; every absent page of the cell is listed, for both steps.
@@ -353,13 +349,13 @@ pub trait Nodes {
         out[1] = out[0];
         Ok(())
     }
-    /// Goes to another time step. Without effect unless an implementation has steps.
+    /// Goes to another time step, if there are several.
     fn set_step(&mut self, _step: u32) {}
     /// Called before a restartable step: no result of earlier calls is still referenced.
     fn begin_step(&mut self) {}
 }
 
-/// One of the eight blocks under a block of the next level, in the order of a cell's corners.
+/// One of the eight blocks under a block of the next level, as a cell's corners.
 #[inline(always)]
 pub(crate) fn child(parent: [u32; 3], corner: usize) -> [u32; 3] {
     core::array::from_fn(|a| 2 * parent[a] + (corner >> a & 1) as u32)
@@ -389,16 +385,15 @@ pub(crate) fn look_through<N: Nodes + ?Sized>(
     miss.map_or(Ok(()), Err)
 }
 
-/// A page or a whole zone as the loaders see it: all components of a point together, i fastest.
+/// A page or a whole zone as the loaders see it: interleaved components, i fastest.
 ///
-/// A cell of a vector array then lies in about five cache lines, and the next one in j or k needs half of them anew.
-/// With a plane per component these were twelve and six. A trace over resident data spends most of its time waiting for
-/// cache lines.
+/// A cell of a vector array lies in about five cache lines; the next one in j or k needs half of them anew. With a
+/// plane per component these were twelve and six. A trace over resident data mostly waits for cache lines.
 #[derive(Copy, Clone)]
 pub(crate) struct Grain {
     pub base: *const u8,
     pub dtype: DType,
-    /// Elements from one point to the next in i, in j and in k; the first is the number of components.
+    /// Elements from one point to the next in i (the number of components), in j and in k.
     pub stride: [usize; 3],
 }
 
@@ -509,8 +504,8 @@ impl Grain {
         }
     }
 
-    /// Smallest and largest of the points of `count` cells in a row, in each of the four rows of points. `point` is the
-    /// first point of the first cell. Directions of one point are not allowed.
+    /// Smallest and largest points of `count` cells in a row, from the first cell's first `point` on. There are no
+    /// directions of one point.
     ///
     /// # Safety
     /// As [`Self::element`] for all corners of the cells.

@@ -15,9 +15,9 @@ pub struct PagedNodes {
     zones: Arc<[Zone]>,
     worker: Worker,
     step: u32,
-    /// Places of the last cells: several arrays are read at each, and prefetched before.
+    /// Places of the last cells: several arrays are read, and prefetched, at each.
     cells: [CellPages; KNOWN],
-    /// The pages of equal number of all arrays: most cells lie in the page of the previous cell.
+    /// Pages of equal number: most cells lie in the page of the previous cell.
     groups: [Group; GROUPS],
     missing: Vec<PageId>,
     failure: Option<PageError>,
@@ -45,8 +45,8 @@ impl PagedNodes {
         }
     }
 
-    /// The boxes of the blocks under a block of the next level, by corner, with one lookup per page. Most blocks have
-    /// all eight in one page. Returns the miss of absent ones.
+    /// The boxes under a block of the next level, by corner, with one lookup per page: mostly one for all eight.
+    /// Returns the miss of absent ones.
     #[inline(always)]
     fn each_child(
         &mut self,
@@ -60,7 +60,7 @@ impl PagedNodes {
         let low = parent.map(|n| 2 * n);
         let (place, apart) = t.cell(low);
         let steps = t.corner_steps(apart);
-        // Along each axis the second block exists unless the zone ends with the first.
+        // Along each axis the second block exists, unless the zone ends.
         let there = (0..3).fold(0, |there, a| there | usize::from(low[a] + 1 < t.dims[a]) << a);
         let (mut pages, mut miss) = ([core::ptr::null::<u8>(); 8], None);
         for c in (0..8).filter(|c| c & there == *c) {
@@ -81,7 +81,6 @@ impl PagedNodes {
         miss
     }
 
-    /// A page of boxes.
     #[inline(always)]
     fn boxes(&mut self, id: PageId) -> Result<*const u8, Miss> {
         match self.worker.page(id) {

@@ -1,12 +1,11 @@
-//! The first half of translation: from a point to its page. A zone is cut into equal boxes of points. Every array of a
-//! zone is cut in the same way, so one page number serves them all.
+//! The first half of translation: from a point to its page. All arrays of a zone are cut into the same equal boxes of
+//! points, so one page number serves them all.
 //!
 //! # Theory
-//! Zarr stores the chunks at an array's edge in full, so a zone of 65 points cut into pages of 16 takes 80 points of
-//! disk and memory along that axis. Cox & Ellsworth (1997) met the same growth (up to 200 %) and packed the edge pages.
-//! Here the page edge itself is chosen, for each zone and axis, near the requested size and with the least padding: 65
-//! points become five pages of 13. It need not be a power of two, because translation looks an index up in small tables
-//! (or divides).
+//! Zarr stores the chunks at an array's edge in full. A zone of 65 points in pages of 16 then takes 80 points of disk
+//! and memory along that axis. Cox & Ellsworth (1997) met the same growth (up to 200 %) and packed the edge pages. Here
+//! the page edge itself is chosen, for each zone and axis, near the requested size and with the least padding: 65
+//! points become five pages of 13. It need not be a power of two: translation uses small tables (or divides).
 //!
 //! # Practice
 //! [`choose`] picks the boxes, [`Paging`] numbers pages and translates. Page numbers run with i fastest.
@@ -59,7 +58,7 @@ pub struct Paging {
 }
 
 impl Paging {
-    /// Pages of `page` points over `dims` points. Every edge is clamped to 1 at least and the zone's edge at most.
+    /// Pages of `page` points over `dims` points. Edges are clamped to 1 and the zone's edge.
     pub fn new(dims: [usize; 3], page: [usize; 3]) -> Self {
         let dims = dims.map(|n| n.max(1));
         let page = std::array::from_fn(|a| page[a].clamp(1, dims[a]));
@@ -81,7 +80,7 @@ impl Paging {
         self.dims.iter().map(|&n| n as u64).product()
     }
 
-    /// Points on disk and in memory, padding included, over points of the zone: 1 without padding.
+    /// Points with padding over points of the zone: 1 without padding.
     pub fn padding(&self) -> f64 {
         (0..3).map(|a| (self.pages[a] * self.page[a]) as f64 / self.dims[a] as f64).product()
     }
@@ -97,7 +96,7 @@ impl Paging {
         [(number % ni) as usize, (number / ni % nj) as usize, (number / ni / nj) as usize]
     }
 
-    /// Page number of a point and the point's index in the page's box (of one component).
+    /// Page number of a point, and its index in the page's box (of one component).
     pub const fn locate(&self, ijk: [usize; 3]) -> (u64, usize) {
         let at = [ijk[0] / self.page[0], ijk[1] / self.page[1], ijk[2] / self.page[2]];
         let low = [ijk[0] % self.page[0], ijk[1] % self.page[1], ijk[2] % self.page[2]];
@@ -110,19 +109,19 @@ impl Paging {
     }
 }
 
-/// A page edge may differ from the requested one by this factor (each way) to save padding. "Near" reaches to twice the
-/// points in a page.
+/// Largest factor (each way) between a page edge and the requested one. It stretches "near" to twice the points in a
+/// page.
 const STRETCH: f64 = 1.4;
-/// The padding that a deviation of the edge is worth, per unit of log(edge / requested): a quarter off costs 0.5 %.
+/// Padding that a deviation of the edge is worth, per unit of log(edge / requested): a quarter off costs 0.5 %.
 const DRIFT: f64 = 0.02;
 /// Bytes of a page beside its values: the index entry and the checksum.
 const PAGE_OVERHEAD: f64 = 20.0;
 
 /// Chooses the page box of a zone of `dims` points (i, j, k) for a requested edge of `asked` points.
 ///
-/// `Cubed` takes, for each axis, the edge near `asked` with the least padding. If an axis is much thinner than `asked`,
-/// the others grow so that a page has about `asked`³ points. `Flat` takes about as many points in whole i-lines of one
-/// plane. `value_bytes` is the size of a scalar at a point: index entries weigh more for small pages of small values.
+/// `Cubed` takes, for each axis, the edge near `asked` with the least padding. If an axis is much thinner, the others
+/// grow so that a page has about `asked`³ points. `Flat` takes about as many points in whole i-lines of one plane.
+/// `value_bytes` is the size of a scalar: index entries weigh more for small pages of small values.
 pub fn choose(dims: [usize; 3], asked: usize, layout: Layout, value_bytes: usize) -> Paging {
     let dims = dims.map(|n| n.max(1));
     let asked = asked.clamp(1, 1 << 10);

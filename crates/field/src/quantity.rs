@@ -1,15 +1,15 @@
 //! Pointwise derived fields: PLOT3D's functions of density, momentum and energy at a node.
 //!
-//! They are evaluated at a cell's corners when the cell is loaded, and interpolated as any stored field. They have no
-//! pages: a derived page would cost a frame and a pass over all its nodes, and save eight divisions per cell.
+//! They are evaluated at a cell's corners when the cell is loaded, and interpolated as stored fields. They have no
+//! pages: a derived page would cost a frame and a pass over its nodes to save eight divisions per cell.
 //!
-//! Normalisation is PLOT3D's: density by rho_inf, velocity by a_inf, energy by rho_inf a_inf^2, and R = 1. So p_inf = 1
-//! / gamma and rho_inf = 1 (P. P. Walatka et al., PLOT3D User's Manual, NASA TM-101067, 1990). Numbers are those of the
-//! manual. `temperature` is p / (rho R) with R = 1, as in VTK, which is 1 / gamma in the free stream. (The manual's own
-//! function 120 divides by that.)
+//! Normalisation and numbers are PLOT3D's: density by rho_inf, velocity by a_inf, energy by rho_inf a_inf^2, and R = 1.
+//! So p_inf = 1 / gamma and rho_inf = 1 (P. P. Walatka et al., PLOT3D User's Manual, NASA TM-101067, 1990).
+//! `temperature` is p / (rho R) with R = 1, as in VTK, which is 1 / gamma in the free stream. (The manual's function
+//! 120 divides by that.)
 //!
-//! If the conserved variables are in SI, so are the fields that need no reference values. Those that need them
-//! (pressure coefficient, entropy, temperature) take them from [`FreeStream`], and their values stay the same.
+//! If the conserved variables are in SI, so are the fields that need no reference values. Those that do (pressure
+//! coefficient, entropy, temperature) take them from [`FreeStream`], and stay the same.
 
 use crate::nodes::Zone;
 
@@ -27,7 +27,7 @@ pub struct Conserved {
 }
 
 impl Conserved {
-    /// Velocity, as momentum times 1 / density: the kernels share one reciprocal between three components.
+    /// Momentum times 1 / density: the kernels share one reciprocal between three components.
     #[inline(always)]
     pub fn velocity(&self) -> [f64; 3] {
         let inv = 1.0 / self.density;
@@ -51,7 +51,7 @@ impl Conserved {
     }
 }
 
-/// The conserved variables at consecutive nodes, one column per variable. The compiler vectorises loops over columns.
+/// The conserved variables at consecutive nodes, a column per variable, over which the compiler vectorises loops.
 #[derive(Clone, Debug, Default)]
 pub struct Columns {
     /// Density, momentum along x, y and z, energy, ratio of specific heats.
@@ -142,7 +142,7 @@ pub struct Definition {
     pub standard_name: &'static str,
     /// The name in labels.
     pub long_name: &'static str,
-    /// The divisor of non-dimensional data, for labels; empty if the field has no dimension.
+    /// The divisor of non-dimensional data, for labels; empty without dimension.
     pub divided_by: &'static str,
     /// The unit of SI data.
     pub units: &'static str,
@@ -259,7 +259,7 @@ impl Derived {
         // Every variant has a row: tested below.
         DEFINITIONS.iter().find(|d| d.derived == self).unwrap_or(&DEFINITIONS[0])
     }
-    /// Components, without a lookup in the table: this is called at every node.
+    /// Components, without a lookup: this is called at every node.
     #[inline]
     pub const fn components(self) -> usize {
         match self {
@@ -306,20 +306,20 @@ impl Derived {
         [scalar, 0.0, 0.0]
     }
 
-    /// The values at the nodes of columns, component by component: bit for bit those of [`Self::value`].
+    /// The values at the nodes of columns, component by component; bit for bit those of [`Self::value`].
     pub fn values(self, columns: &Columns, free: FreeStream, out: &mut [f64]) {
         let n = columns.of[0].len();
         self.at_nodes(columns.of.each_ref().map(|column| &column[..n]), free, n, out);
     }
 
-    /// The values at the corners of a cell, a row per component: bit for bit those of [`Self::value`].
+    /// The values at the corners of a cell, a row per component; bit for bit those of [`Self::value`].
     pub fn at_corners(self, corners: &ConservedCorners, free: FreeStream, mut row: impl FnMut([f64; 8])) {
         let mut rows = [0.0; 3 * 8];
         self.at_nodes(corners.of.each_ref(), free, 8, &mut rows);
         rows.as_chunks::<8>().0.iter().take(self.components()).for_each(|r| row(*r));
     }
 
-    /// One loop over nodes per field, in which the field is a constant, so that the compiler vectorises it.
+    /// One loop over nodes per field: a constant field lets the compiler vectorise it.
     #[inline(always)]
     fn at_nodes<C: core::ops::Index<usize, Output = f64> + ?Sized>(
         self,
@@ -403,7 +403,7 @@ pub enum Quantity {
 }
 
 impl Quantity {
-    /// Resolves a name in a zone: stored arrays first, then derived fields, then `NAME_x`, `NAME_y`, `NAME_z`.
+    /// Resolves a name in a zone: stored arrays, then derived fields, then `NAME_x`, `NAME_y`, `NAME_z`.
     pub fn named(zone: &Zone, name: &str) -> Option<Self> {
         if let Some(array) = zone.array(name) {
             return Some(Self::Stored { array, components: zone.arrays[array].components });

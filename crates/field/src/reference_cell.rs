@@ -1,14 +1,14 @@
-//! Reference cells: the fractions that lie in a cell, and its faces by number.
+//! Reference cells: the fractions in a cell, and its faces by number.
 //!
-//! The map of every cell is trilinear in three fractions. Kinds of cells differ in the fractions that belong to them. A
-//! face is where a linear form of the fractions, its height, has one value.
+//! The map of every cell is trilinear in three fractions, and kinds of cells differ in the range of fractions. A face
+//! is where a linear form of them, its height, has one value.
 
 use crate::cell::{Rst, FACE_TOLERANCE};
 use crate::shape::CellGeometry;
 use crate::simd::V4;
 
-/// Least distance to the next face, in cells. So a particle that starts on a face and moves along it, or back through
-/// it by a hair, still tries a step.
+/// Least distance to the next face, in cells. A particle on a face that moves along it, or back through it by a hair,
+/// still tries a step.
 pub const LEAST_GAP: f64 = 1e-3;
 
 /// The shape of cells, as integration steps need it. Nothing here reads a page.
@@ -33,11 +33,11 @@ pub trait ReferenceCell {
     fn is_thin(face: u32, thin: [bool; 3]) -> bool;
     /// Time to the nearest face ahead at a rate, at least [`LEAST_GAP`] away.
     fn time_to_face(q: Rst, rate: V4) -> f64;
-    /// Fractions at a distance `far` beyond a face, along a rate as far as it allows; `q` lies on the face.
+    /// Fractions at a distance `far` beyond a face along a rate, as far as it allows; `q` lies on the face.
     fn past(face: u32, q: Rst, rate: [f64; 3], far: f64) -> Rst;
 
-    /// Whether fractions lie beyond a face, with the tolerance of [`Self::holds`]. So rounding does not make a path
-    /// along a face cross it.
+    /// Whether fractions lie beyond a face, with the tolerance of [`Self::holds`]: rounding does not make a path along
+    /// a face cross it.
     #[inline(always)]
     fn is_beyond(face: u32, q: Rst) -> bool {
         let (height, level) = (Self::height(face, q), Self::level(face));

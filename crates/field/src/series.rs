@@ -1,7 +1,7 @@
 //! The files of each step of a series, and their identities.
 //!
-//! A store records an identity of each step's files, but never their names: a store does not reveal where it was made.
-//! Appending the new steps of a simulation then skips those that the store has, and detects changed files.
+//! A store records identities of each step's files, but no names: it does not reveal where it was made. Appending a
+//! simulation's new steps then skips those in the store, and detects changed files.
 
 use crate::error::FieldError;
 use crate::file::{identities, Digest, FileIdentity};
@@ -65,7 +65,7 @@ impl SeriesFiles {
         Ok(Sources { steady: each(&self.steady)?, steps: self.steps.iter().map(each).collect::<Result<_, _>>()? })
     }
 
-    /// The files of a step, with those of all steps first.
+    /// The files of a step, after those of all steps.
     pub fn of_step(&self, step: usize) -> impl Iterator<Item = &PathBuf> {
         self.steady.iter().chain(self.steps.get(step).into_iter().flatten())
     }
@@ -86,7 +86,7 @@ impl SeriesFiles {
 }
 
 impl Sources {
-    /// The files of a step, with those of all steps first.
+    /// The files of a step, after those of all steps.
     fn of_step(&self, step: usize) -> impl Iterator<Item = &SourceFile> {
         self.steady.iter().chain(self.steps.get(step).into_iter().flatten())
     }

@@ -1,4 +1,4 @@
-//! Place and shape of a cell: its corners, its directions of one point, and whether fractions lie in it.
+//! Place and shape of a cell.
 
 use crate::cell::{Rst, FACE_TOLERANCE};
 use crate::nodes::{bounds_of, within, Corners, Miss, Nodes};
@@ -6,7 +6,7 @@ use crate::simd::V4;
 use std::fmt::Debug;
 use std::hash::{Hash, Hasher};
 
-/// The name of a cell of some kind of domain, which suffices to find it again.
+/// The name of a cell of some kind of domain.
 pub trait DomainCell: Copy + Eq + Ord + Hash + Debug + Send + 'static {
     /// No cell of any dataset.
     const NOWHERE: Self;
@@ -28,8 +28,8 @@ pub struct CellId {
 }
 
 impl PartialEq for CellId {
-    /// Compared number by number. Arrays are compared in memory, by loads that wait for the narrower stores before
-    /// them. That took a twelfth of a step in a uniform grid.
+    /// Compared number by number. Arrays are compared in memory, by loads that wait for narrower stores, which took a
+    /// twelfth of a step in a uniform grid.
     #[inline(always)]
     fn eq(&self, other: &Self) -> bool {
         let [a, b] = [self, other].map(|c| (c.zone, c.ijk[0], c.ijk[1], c.ijk[2]));
@@ -90,8 +90,7 @@ impl CellPoint {
     }
 }
 
-/// Largest distance of a point from a surface (a zone one point thick), as a fraction of the local cell size: single
-/// precision.
+/// Largest distance of a point from a surface (a zone one point thick), in local cell sizes: single precision.
 const SURFACE_TOLERANCE: f64 = 1e-6;
 
 /// The meaning of iblank for a cell.
@@ -101,7 +100,7 @@ pub enum Blank {
     Field,
     /// A corner is negative: interpolated from that zone (0-based).
     Fringe(u32),
-    /// A corner is 0 or not finite, or the cell itself is blanked out: there is no flow.
+    /// A corner is 0 or not finite, or the cell itself is blanked out: no flow.
     Hole,
 }
 
@@ -128,8 +127,8 @@ impl CellGeometry {
         Ok(shape)
     }
 
-    /// Loads the corners of a cell with coordinates in array `xyz`; `thin` is set before. It fills in place, because
-    /// moving 300 bytes took an eighth of the time to load a cell.
+    /// Loads the corners, from coordinates in array `xyz`; `thin` is set before. It fills in place: moving 300 bytes
+    /// took an eighth of the time to load a cell.
     ///
     /// # Errors
     /// [`Miss`].
@@ -140,7 +139,7 @@ impl CellGeometry {
         Ok(())
     }
 
-    /// Completes the cell after its corners were filled in.
+    /// Completes the cell after its corners are filled in.
     #[inline(always)]
     pub(crate) fn close(&mut self) {
         if self.thin != [false; 3] {
@@ -148,8 +147,8 @@ impl CellGeometry {
         }
     }
 
-    /// Gives a surface cell a thickness of its own size, so that it has an inverse. A line or a point stays collapsed
-    /// and contains nothing.
+    /// Gives a surface cell a thickness of its own size, so that it has an inverse. Lines and points stay collapsed and
+    /// contain nothing.
     #[cold]
     fn extrude(&mut self) {
         if self.thin.iter().filter(|t| **t).count() != 1 {
@@ -191,7 +190,7 @@ impl CellGeometry {
         })
     }
 
-    /// Whether a point may be in the cell: within its box, with the tolerance of [`Self::holds`].
+    /// Whether a point may be in the cell: in its box, with the tolerance of [`Self::holds`].
     #[inline(always)]
     pub(crate) fn may_hold(&self, p: V4) -> bool {
         within(bounds_of(&self.corners), p)

@@ -1,6 +1,6 @@
 //! Four double lanes. The cell map needs lane permutations that portable vector crates lack. So this is a thin shell
-//! over AVX2 + FMA if the build has them, and over plain arrays elsewhere. Both round alike only on a machine with
-//! fused multiply-add: results are promised bit for bit for one build on one CPU.
+//! over AVX2 + FMA if the build has them, else over plain arrays. Both round alike only with fused multiply-add:
+//! results are promised bit for bit for one build on one CPU.
 
 #[cfg(all(target_arch = "x86_64", target_feature = "avx2", target_feature = "fma"))]
 #[allow(
@@ -196,7 +196,7 @@ mod imp {
         pub unsafe fn bounds_f32(rows: [*const f32; 4], points: usize) -> [Self; 2] {
             // SAFETY: the caller promises that these places can be read.
             unsafe {
-                // Each load reads four values, the last of which belongs to the next point; the last point has no next.
+                // A load reads four values, with the first of the next point; the last point has no next.
                 let one = |p: *const f32| _mm_movelh_ps(two_f32(p), _mm_load_ss(p.add(2)));
                 let (mut lo, mut hi) = (one(rows[0]), one(rows[0]));
                 for row in rows {
@@ -489,8 +489,7 @@ mod imp {
 
 pub use imp::V4;
 
-/// Prefetches the processor's cache line at an address. Only a hint: any address is allowed, and nothing is read from
-/// it.
+/// Prefetches the cache line of an address. Only a hint: any address is allowed, and nothing is read.
 #[inline(always)]
 pub fn prefetch(address: *const u8) {
     #[cfg(target_arch = "x86_64")]

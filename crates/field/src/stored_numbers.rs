@@ -1,4 +1,4 @@
-//! Conversion of the numbers of a file to those of a dataset: byte order, type, factor.
+//! From the numbers of a file to those of a dataset: byte order, type, factor.
 
 use crate::catalog::DType;
 use crate::volume::{Voxel, VoxelType};
@@ -34,9 +34,8 @@ impl StoredNumbers {
         self.big_endian != cfg!(target_endian = "big")
     }
 
-    /// Converts numbers of this type, `from` bytes apart in `bytes`, to numbers of `dtype` in native order, `to` bytes
-    /// apart in `out`. It converts as many as the shorter side holds. A number that `dtype` cannot represent becomes
-    /// the nearest.
+    /// Converts numbers of this type, `from` bytes apart in `bytes`, to native `dtype`, `to` bytes apart in `out`, as
+    /// many as the shorter side holds. A number that `dtype` cannot represent becomes the nearest.
     pub fn convert(self, bytes: &[u8], from: usize, dtype: DType, out: &mut [u8], to: usize) {
         let (item, size) = (self.size(), dtype.size());
         if self.is_of(dtype) {
@@ -89,8 +88,7 @@ fn copied<const N: usize>(bytes: &[u8], from: usize, out: &mut [u8], to: usize, 
     }
 }
 
-/// Multiplies floating-point numbers in native order by `factor`, in double precision, rounded once. Integers are left
-/// unchanged.
+/// Multiplies native floating-point numbers by `factor`, in double precision, rounded once. Integers stay unchanged.
 pub(crate) fn scale(bytes: &mut [u8], dtype: DType, factor: f64) {
     match dtype {
         DType::Float32 => {

@@ -1,9 +1,8 @@
 //! Nodes between two time steps: geometry of a moment, values of either step.
 //!
 //! Coordinates that change are interpolated linearly, corner by corner. So a cell of a moving grid is the same
-//! trilinear map at every moment, with corners that move on straight lines. A corner is blanked out between two steps
-//! if it is at either. Values of fields are not interpolated here. A derived field is computed at each step and then
-//! interpolated, as a stored one.
+//! trilinear map at every moment, with corners on straight lines. A corner is blanked out between two steps if it is at
+//! either. Fields are not interpolated here: derived ones are computed at each step first.
 
 use crate::boxes::{Bounds, EMPTY};
 use crate::nodes::{beyond, child, look_through, Corners, Miss, Nodes, Zone};
@@ -54,8 +53,8 @@ impl<N: Nodes> TimeInterpolated<N> {
         self.nodes.set_step(if later { self.next } else { self.step });
     }
 
-    /// The earlier step, if the moment is at it: the boxes of the later one are then not needed. At the later step,
-    /// points are interpolated as at any moment, so they may differ from that step's in the last bit.
+    /// The earlier step, if the moment is at it: the later one's boxes are then not needed. At the later step,
+    /// interpolated points may differ from that step's in the last bit.
     #[inline(always)]
     fn only(&self) -> Option<u32> {
         (self.weight == 0.0).then_some(self.step)
@@ -112,7 +111,7 @@ pub(crate) fn between([first, second]: &[[V4; 8]; 2], weight: f64) -> [V4; 8] {
     core::array::from_fn(|n| first[n] + (second[n] - first[n]) * w)
 }
 
-/// The box at a moment between two steps, from the boxes at the steps. Points move on straight lines.
+/// The box at a moment, from those at the two steps. Points move on straight lines.
 fn mixed(a: &Bounds, b: &Bounds, weight: f64) -> Bounds {
     // Boxes without a usable cell are inverted. If either is, nothing is searched.
     let none = |b: &Bounds| b[0] > b[3];
@@ -121,13 +120,12 @@ fn mixed(a: &Bounds, b: &Bounds, weight: f64) -> Bounds {
     }
     let (lo, hi) = mixed_bounds(corners_of(a), corners_of(b), V4::splat(weight));
     let ([x0, y0, z0], [x1, y1, z1]) = (lo.xyz(), hi.xyz());
-    // Outwards, as the boxes were rounded.
+    // Outwards, as boxes are rounded.
     let down = |x: f64| if f64::from(x as f32) > x { (x as f32).next_down() } else { x as f32 };
     let up = |x: f64| if f64::from(x as f32) < x { (x as f32).next_up() } else { x as f32 };
     [down(x0), down(y0), down(z0), up(x1), up(y1), up(z1)]
 }
 
-/// The lower and the upper corner of a box.
 #[inline(always)]
 fn corners_of(b: &Bounds) -> (V4, V4) {
     // SAFETY: six values.

@@ -1,5 +1,5 @@
 //! The first half of translation: from a node's index to a page and a place in it. Page edges need not be powers of
-//! two, so each axis divides by a multiply and a shift.
+//! two: each axis divides by a multiply and a shift.
 
 /// The pages along one axis.
 #[derive(Copy, Clone, Debug)]
@@ -10,8 +10,8 @@ struct Axis {
 }
 
 impl Axis {
-    /// With shift = 32 + ceil(log2 page) and magic = floor(2^shift / page) + 1, `i * magic >> shift` is exact for i <
-    /// 2^31 and does not overflow (Granlund and Montgomery 1994, theorem 4.2).
+    /// With shift = 32 + ceil(log2 page) and magic = floor(2^shift / page) + 1, division is `i * magic >> shift`. It is
+    /// exact for i < 2^31 and does not overflow (Granlund and Montgomery 1994, theorem 4.2).
     fn new(page: u32) -> Self {
         let shift = 32 + page.next_power_of_two().trailing_zeros();
         let magic = ((1u128 << shift) / u128::from(page)) as u64 + 1;
@@ -24,7 +24,7 @@ impl Axis {
     }
 }
 
-/// A zone's points, and the box of points of a page, the same for all arrays of the zone.
+/// A zone's points and its page box, the same for all its arrays.
 #[derive(Copy, Clone, Debug)]
 pub struct Translation {
     /// Points along i, j, k.
@@ -62,7 +62,7 @@ impl Translation {
     }
 
     /// Translates the low corner of a cell. Also returns the axes (bit 0 for i, 1 for j, 2 for k) along which its
-    /// corners lie in different pages. Directions of one point have no second corner.
+    /// corners lie in different pages.
     #[inline(always)]
     pub fn cell(&self, ijk: [u32; 3]) -> (NodeAddress, usize) {
         let (pi, i) = self.axes[0].split(ijk[0]);
@@ -72,7 +72,7 @@ impl Translation {
         (self.place([pi, pj, pk], [i, j, k]), apart(0, i) | apart(1, j) | apart(2, k))
     }
 
-    /// The place of the low corner of `cell`, if all corners of `count` cells along i, from `cell` on, lie in one page.
+    /// The place of the low corner of `cell`, if all corners of `count` cells along i lie in its page.
     #[inline(always)]
     pub fn row(&self, cell: [u32; 3], count: u32) -> Option<NodeAddress> {
         let (pi, i) = self.axes[0].split(cell[0]);
@@ -82,8 +82,8 @@ impl Translation {
         inside.then(|| self.place([pi, pj, pk], [i, j, k]))
     }
 
-    /// The page of a corner (bit 0 for i, 1 for j, 2 for k) of a cell, from the page of its low corner and the axes
-    /// along which its corners are apart.
+    /// The page of a corner (bit 0 for i, 1 for j, 2 for k) of a cell. `low`: the page of its low corner. `apart`: the
+    /// axes along which its corners are apart.
     #[inline(always)]
     pub fn corner_page(&self, low: u64, apart: usize, corner: usize) -> u64 {
         let over = corner & apart;
@@ -101,7 +101,7 @@ impl Translation {
         }
     }
 
-    /// Elements from the low corner of a cell to the high one along each axis, each within its own page.
+    /// Elements from the low corner of a cell to the high one along each axis, each in its own page.
     #[inline(always)]
     pub fn corner_steps(&self, apart: usize) -> [isize; 3] {
         let (row, plane) = self.strides();
@@ -157,8 +157,7 @@ impl Translation {
     }
 }
 
-/// Row-major number of `n` in a box of `of`. The catalog has checked that page and element numbers fit, so nothing is
-/// checked per cell.
+/// Row-major number of `n` in a box of `of`. The catalog has checked that all numbers fit.
 #[inline(always)]
 fn row_major(n: [u32; 3], of: [u32; 3]) -> u64 {
     let rows = u64::from(n[2]).wrapping_mul(u64::from(of[1])).wrapping_add(u64::from(n[1]));

@@ -1,13 +1,13 @@
 //! Uniform grids, whose points need not be read.
 //!
 //! # Theory
-//! A zone is *uniform* if each point (i, j, k) lies at `origin + spacing * (i, j, k)`, axis by axis, **to the last bit,
-//! for every point**. This is computed in double precision and rounded to the precision of the stored coordinates. So a
-//! computed and rounded corner ([`Uniform::stored`]) equals the stored one, and gives the same results.
+//! In a *uniform* zone every point (i, j, k) is `origin + spacing * (i, j, k)` by axis, **to the last bit**. This is
+//! computed in double precision and rounded to the precision of the stored coordinates. So a computed and rounded
+//! corner ([`Uniform::stored`]) equals the stored one, and gives the same results.
 //!
-//! Coordinates in single precision are rounded. Neither the first one nor the mean step is the number that they were
-//! made from. So [`fit`] searches for a line through all intervals that round to the stored numbers: first with an
-//! origin and a spacing of few digits, then with any.
+//! Coordinates in single precision are rounded: neither the first one nor the mean step is the original number. So
+//! [`fit`] searches for a line through all intervals that round to the stored numbers: first with an origin and a
+//! spacing of few digits, then with any.
 
 use crate::boxes::Xyz;
 use crate::catalog::DType;
@@ -20,7 +20,7 @@ const HALVINGS: usize = 200;
 const DIGITS: usize = 17;
 
 /// A grid of equal steps along the axes. Point (i, j, k), 0-based, is at `origin + spacing * (i, j, k)`, in the unit of
-/// the coordinates. A direction of one point has a spacing of 0.
+/// the coordinates. A direction of one point has spacing 0.
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub struct Uniform {
     /// Position of point (0, 0, 0).
@@ -59,8 +59,8 @@ impl Uniform {
         found.is_of(&whole, [0; 3], dims, components, xyz).then_some(found)
     }
 
-    /// A candidate grid, from coordinate `c` of the points along each axis `c` from point (0, 0, 0). `line` returns
-    /// them, or `None` to give up. [`Self::is_of`] checks all other points.
+    /// A candidate grid, from coordinate `c` of the points along each axis `c` through point (0, 0, 0). `line` may
+    /// return `None` to give up. [`Self::is_of`] checks all other points.
     pub fn of_lines(
         dtype: DType,
         dims: [usize; 3],
@@ -79,7 +79,7 @@ impl Uniform {
     }
 
     /// Whether the points `[i, j, k]` of the zone equal this grid's. They lie in a slab `[component][k][j][i]` of
-    /// `size` columns, rows and planes, whose first point is point `low` of the zone.
+    /// `size` points, whose first is point `low` of the zone.
     pub fn is_of(
         &self,
         points: &[Range<usize>; 3],
@@ -94,8 +94,8 @@ impl Uniform {
         }
     }
 
-    /// [`Self::is_of`] for a page's bytes `[component][k][j][i]`, in native byte order and without alignment. `extent`:
-    /// its points in the zone; `page`: points of a full page.
+    /// [`Self::is_of`] for a page's bytes `[component][k][j][i]`, native and unaligned. `extent`: its points in the
+    /// zone; `page`: points of a full page.
     pub fn is_of_page(&self, dtype: DType, extent: &[Range<usize>; 3], page: [usize; 3], bytes: &[u8]) -> bool {
         let size = dtype.size();
         let value = |b: &[u8]| match *b {
@@ -159,7 +159,6 @@ fn all_are<T: PartialEq>(row: &[T], value: T) -> bool {
     row.iter().all(|x| *x == value)
 }
 
-/// `x` in the precision of `dtype`.
 #[inline]
 fn round(dtype: DType, x: f64) -> f64 {
     if dtype == DType::Float32 {
@@ -169,8 +168,8 @@ fn round(dtype: DType, x: f64) -> f64 {
     }
 }
 
-/// Origin and spacing of equally spaced points along a line, as stored in `dtype`. The spacing of one point is 0.
-/// `None` if no pair reproduces the points exactly, or if neighbours coincide.
+/// Origin and spacing of equally spaced points on a line, as stored in `dtype`; spacing 0 for one point. `None` if no
+/// pair reproduces them exactly, or if neighbours coincide.
 pub fn fit(dtype: DType, line: &[f64]) -> Option<(f64, f64)> {
     let (first, last) = (*line.first()?, *line.last()?);
     if !line.iter().all(|x| x.is_finite()) {

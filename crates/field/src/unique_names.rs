@@ -2,8 +2,8 @@
 
 use std::collections::{HashMap, HashSet};
 
-/// Makes names unique. The last number appended to each name is recorded, so many equal names take no longer than
-/// different ones.
+/// Makes names unique. The last number appended to each is recorded, so that many equal names are as fast as different
+/// ones.
 pub(crate) struct Taken {
     /// The part of a name that is compared.
     key: fn(&str) -> String,
@@ -20,12 +20,11 @@ impl Taken {
         Self { key, separator, names: HashSet::new(), last: HashMap::new() }
     }
 
-    /// Whether a name is in use.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.names.contains(&(self.key)(name))
     }
 
-    /// Takes `name`, or the first free one of `name_2`, `name_3`, ... A `reserved` name itself is never free.
+    /// Takes `name`, or the first free one of `name_2`, `name_3`, ... A `reserved` name is never free.
     pub(crate) fn free(&mut self, name: String, reserved: bool) -> String {
         let key = (self.key)(&name);
         if !reserved && self.names.insert(key.clone()) {
@@ -60,7 +59,6 @@ pub(crate) fn plain(label: &str) -> String {
     }
 }
 
-/// An empty set of plain names.
 pub(crate) fn none_taken() -> Taken {
     Taken::new(str::to_owned, '_')
 }

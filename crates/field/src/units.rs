@@ -1,7 +1,7 @@
 //! Units of measurement: their dimensions, and their conversion to SI.
 //!
 //! A [`Dimension`] is a product of powers of base units: those of SI, an angle, and the divisors of PLOT3D's numbers
-//! (rho_inf, a_inf, and the grid's unit of length). These divisors are base units as long as their values are unknown.
+//! (rho_inf, a_inf, and the grid's unit of length) while their values are unknown.
 //!
 //! A [`Unit`] is a dimension with its conversion: `value_si = value * scale + offset`. Definitions are exact (the
 //! international foot and nautical mile, the pound of 1959, standard gravity): BIPM, The International System of Units,
@@ -156,7 +156,7 @@ impl fmt::Display for Dimension {
 /// A unit.
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub struct Unit {
-    /// What it is made of.
+    /// The dimension.
     pub dimension: Dimension,
     /// SI units per unit.
     pub scale: f64,
@@ -232,8 +232,8 @@ impl Unit {
         Self { dimension, scale: 1.0, offset: 0.0 }
     }
 
-    /// Parses a spelling: names with prefixes and powers (`m2`, `m^2`, `m**2`, `s-1`), joined by blanks, `*`, `.` or
-    /// `/`, and parentheses. A `/` applies to the next factor alone: `kg/m s` is kg s / m.
+    /// Parses names with prefixes and powers (`m2`, `m^2`, `m**2`, `s-1`), joined by blanks, `*`, `.` or `/`, and
+    /// parentheses. A `/` applies to the next factor alone: `kg/m s` is kg s / m.
     ///
     /// # Errors
     /// A message about the part that is not understood.

@@ -1,5 +1,5 @@
-//! The parts of a dataset that runs have used. Some remarks are about certain numbers only: an odd Mach number in a
-//! header affects pressure coefficients, not streamlines.
+//! The parts of a dataset that runs have used, for remarks on some numbers only. An odd Mach number in a header affects
+//! pressure coefficients, not streamlines.
 
 use crate::catalog::{Catalog, OF_ENERGY, OF_FREE_STREAM, OF_TIME};
 use crate::quantity::{Derived, Quantity};

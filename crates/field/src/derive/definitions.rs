@@ -1,4 +1,4 @@
-//! Names of derived fields: fields of gradients, users' definitions, and their dependencies.
+//! Names of derived fields: fields of gradients, and users' definitions.
 
 use crate::expression::parse::{is_plain, parse};
 use crate::expression::{Expression, ExpressionKind, Function, Operator, Wrong};
@@ -35,9 +35,9 @@ const fn gradient(
     Gradient { name, number, expression, standard_name: "", long_name, divided_by, centre }
 }
 
-/// The named fields of gradients; `grad_NAME` is the gradient of any scalar besides. Numbers are those of the PLOT3D
-/// manual (NASA TM-101067). `swirl` is its 184: vorticity along the velocity over the square of the speed.
-/// `swirling_strength` is the imaginary part of the velocity gradient's complex eigenvalues.
+/// The named fields of gradients, besides `grad_NAME` of any scalar. Numbers are those of the PLOT3D manual (NASA
+/// TM-101067). `swirl` (184) is vorticity along the velocity over the square of the speed. `swirling_strength` is the
+/// imaginary part of the velocity gradient's complex eigenvalues.
 pub const GRADIENTS: &[Gradient] = &[
     gradient("vorticity", 201, "curl(velocity)", "vorticity", "(a_inf / L)", None),
     gradient("vorticity_magnitude", 211, "magnitude(curl(velocity))", "vorticity magnitude", "(a_inf / L)", None),
@@ -167,7 +167,7 @@ impl Definitions {
         self.all.get(name)?.file.as_deref()
     }
 
-    /// The message to the user about a field's error in a zone, with its definition and the file that has it.
+    /// The message to the user about a field's error in a zone, with its definition and file.
     pub fn wrong(&self, name: &str, wrong: &Wrong) -> String {
         match self.all.get(name) {
             Some(Defined { text, file: Some(file), .. }) => format!("{file}: {}", message(name, text, wrong)),
@@ -176,11 +176,11 @@ impl Definitions {
         }
     }
 
-    /// The meaning of a name in a zone that does not store it: a user's definition, a field of gradients, `grad_NAME`,
-    /// or an expression itself. `None` for stored fields and for other names.
+    /// The meaning of a name in a zone: a user's definition, a field of gradients, `grad_NAME`, or an expression.
+    /// `None` for stored fields and unknown names.
     pub fn meaning(&self, zone: &Zone, name: &str) -> Option<Expression> {
-        // A field that has pages by now, or a component of one, keeps its meaning. So results do not depend on earlier
-        // calls.
+        // Fields that have pages by now, and their components, keep their meanings, so that results do not depend on
+        // earlier calls.
         let made = zone.array(name).is_some_and(|a| zone.arrays[a].derived);
         if !made && zone.array(name).is_some() {
             return None;
@@ -209,8 +209,8 @@ impl Definitions {
         (!matches!(e.kind, ExpressionKind::Name(_) | ExpressionKind::Number(..))).then_some(e)
     }
 
-    /// The vector and component of `NAME_x`, `NAME_y` or `NAME_z`, if NAME is a derived vector. So `grad_density_x` is
-    /// a component of a gradient, but `grad_velocity_x` the gradient of a component, because vectors have no gradient.
+    /// The vector and component of `NAME_x`, `NAME_y` or `NAME_z`, if NAME is a derived vector. `grad_density_x` is a
+    /// component of a gradient; `grad_velocity_x` is the gradient of a component, because vectors have no gradient.
     pub fn component<'n>(&self, zone: &Zone, name: &'n str) -> Option<(&'n str, usize)> {
         self.component_within(zone, name, &mut 4096)
     }
@@ -246,7 +246,7 @@ impl Definitions {
         }
     }
 
-    /// Whether an expression is a vector. For ill-typed ones the result is arbitrary: compiling reports them.
+    /// Whether an expression is a vector. Arbitrary for ill-typed ones, which compilation reports.
     fn gives_vector(&self, zone: &Zone, e: &Expression, left: &mut usize) -> Option<bool> {
         use Operator::*;
         match &e.kind {
@@ -265,8 +265,8 @@ impl Definitions {
         }
     }
 
-    /// An expression with all defined names replaced by their meanings. Units requested in a definition have no effect
-    /// within another: all arithmetic is in SI units.
+    /// An expression with defined names replaced by their meanings. Units requested in these have no effect: all
+    /// arithmetic is in SI units.
     pub fn expanded(&self, zone: &Zone, e: &Expression) -> Result<Expression, Wrong> {
         let mut left = 4096;
         self.expand(zone, e, 0, &mut left)
@@ -325,13 +325,11 @@ fn at_column(mut e: Expression, column: usize) -> Expression {
     e
 }
 
-/// Whether a function differentiates.
 fn differentiates(f: Function) -> bool {
     use Function::*;
     matches!(f, Grad | Curl | Div | QCriterion | Lambda2 | StrainRate | SwirlingStrength)
 }
 
-/// Whether an expression contains a derivative.
 fn has_derivative(e: &Expression) -> bool {
     match &e.kind {
         ExpressionKind::Number(..) | ExpressionKind::Name(_) => false,
@@ -341,8 +339,8 @@ fn has_derivative(e: &Expression) -> bool {
     }
 }
 
-/// Takes derivatives out of differentiated expressions: each becomes a derived field of its own. `each` gets them,
-/// dependencies first, and returns their names.
+/// Makes each derivative within a differentiated expression a field of its own. `each` gets them, dependencies first,
+/// and returns their names.
 pub fn hoisted(e: &Expression, each: &mut dyn FnMut(Expression) -> Result<String, Wrong>) -> Result<Expression, Wrong> {
     let mut boxed = |e: &Expression| hoisted(e, each).map(Box::new);
     let kind = match &e.kind {

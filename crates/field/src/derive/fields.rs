@@ -1,4 +1,4 @@
-//! Derived fields of a dataset. They are registered with the pager when they are first named.
+//! Derived fields of a dataset, registered with the pager when first named.
 
 use super::definitions::{hoisted, Definitions, GRADIENTS};
 use super::derived_field::DerivedField;
@@ -55,12 +55,11 @@ impl Making<'_> {
         })
     }
 
-    /// Adds a field to the zone.
     fn add(&mut self, name: &str, e: &Expression, hidden: bool) -> Result<(), Wrong> {
         let expanded = self.definitions.expanded(&self.zone, e)?;
         let mut inner = Vec::new();
         let whole = hoisted(&expanded, &mut |part| {
-            // A name of its own: the user's field of the same expression may be in single precision, this one is not.
+            // A separate name: the user's field of this expression may be in single precision, this one is not.
             let name = format!("hidden {part}");
             inner.push((name.clone(), part));
             Ok(name)
@@ -105,7 +104,6 @@ impl Making<'_> {
         Ok(())
     }
 
-    /// Records which parts of the dataset a field uses.
     fn note_uses(&self, program: &Program) {
         for node in &program.nodes {
             match node {
@@ -153,7 +151,6 @@ impl Making<'_> {
         }
     }
 
-    /// Registers the added fields with the pager.
     fn register(&mut self) {
         for (array, pages) in self.pages.drain(..) {
             // Dependents come after their inputs, and take their ids from the zone.
@@ -167,11 +164,11 @@ impl Making<'_> {
 }
 
 impl Dataset {
-    /// The dataset with the named derived fields that it does not have yet. `None` if there are none. Nothing is read
-    /// or computed. Unknown names are skipped: their users report them.
+    /// The dataset with those named derived fields that it lacks; `None` if there are none. Nothing is read or
+    /// computed. Unknown names are skipped: their users report them.
     ///
     /// # Errors
-    /// [`FieldError::Usage`] for an expression that does not type in any zone, with the column and the expected token;
+    /// [`FieldError::Usage`] for an expression that types in no zone, with the column and the expected token;
     /// [`FieldError::LimitTooSmall`].
     pub fn deriving(
         &self,
@@ -225,7 +222,7 @@ impl Dataset {
                     }
                 }
             }
-            // A zone without the inputs lacks the field, as any zone may. If all zones lack it, the reason is reported.
+            // A zone without the inputs lacks the field. If all do, the reason is reported.
             if let (false, Some(e)) = (any, first) {
                 return Err(e);
             }
@@ -250,8 +247,8 @@ impl Dataset {
             .collect()
     }
 
-    /// The field with pages that `name` would become, its components and its type, in the first zone that offers it.
-    /// Nothing is registered.
+    /// The field that `name` would become, its components and its type, in the first zone that offers it. Nothing is
+    /// registered.
     pub fn preview(
         &self,
         name: &str,
@@ -282,8 +279,8 @@ impl Dataset {
         Some((m.made.pop()?, slot.components, slot.dtype))
     }
 
-    /// Bounds of the components of a field at a step. `input` gives the bounds of an array's component. They include
-    /// rounding of pages to float32. `None` for a name without meaning in the zone.
+    /// Bounds of a field's components at a step, from those of arrays (`input`: array, component). They allow for pages
+    /// in float32. `None` for an unknown name.
     pub fn bounds(
         &self,
         zone: usize,
@@ -307,7 +304,7 @@ impl Dataset {
         Some(all.into_iter().map(Interval::in_float32).collect())
     }
 
-    /// Checks names, kinds and units of an expression parsed from `text`. Nothing is registered.
+    /// Checks names, kinds and units of an expression from `text`. Nothing is registered.
     ///
     /// # Errors
     /// [`FieldError::Usage`] if it types in no zone, with the column and the expected token.
@@ -332,8 +329,8 @@ impl Dataset {
         first.map_or(Ok(()), Err)
     }
 
-    /// The name for sampling an expression in SI units, as it is computed within others: the field's, if its numbers
-    /// are in SI units already, else the expression.
+    /// The name for sampling an expression in SI units: the field's, if its numbers are in SI units, else the
+    /// expression.
     pub fn sampled_as(&self, e: &Expression) -> String {
         match &e.kind {
             ExpressionKind::Name(name) => {
@@ -349,8 +346,8 @@ impl Dataset {
         }
     }
 
-    /// The label of a field that has pages, or of a component of a vector. A component has the vector's label, with the
-    /// axis before the divisor. The name itself for anything else.
+    /// The label of a field that has pages, or of a vector's component (the vector's, with the axis before the
+    /// divisor). Otherwise the name.
     pub(crate) fn made_label(&self, name: &str) -> String {
         let made = |name: &str| self.made_named(name).map(|m| m.long_name.clone());
         let stored =
@@ -368,7 +365,7 @@ impl Dataset {
         made(name).or_else(component).unwrap_or_else(|| name.to_owned())
     }
 
-    /// Names of users' fields that have pages.
+    /// Names of derived fields that have pages, without expressions and [`GRADIENTS`].
     pub(crate) fn own_names(&self) -> impl Iterator<Item = String> + '_ {
         let is_gradient = |name: &str| GRADIENTS.iter().any(|g| g.name == name);
         let own = self.made.iter().filter(move |m| !m.hidden && is_plain(&m.name) && !is_gradient(&m.name));
@@ -380,7 +377,7 @@ impl Dataset {
         self.made.iter().find(|m| m.name == name)
     }
 
-    /// Fields of gradients that can be requested: names that no zone stores, if a zone has a velocity.
+    /// Fields of gradients on offer: no zone stores the name, and a zone has the velocity or pressure.
     pub fn gradients(&self) -> impl Iterator<Item = &'static super::definitions::Gradient> + '_ {
         GRADIENTS.iter().filter(|g| {
             let scalar = g.name == "pressure_gradient";
@@ -390,8 +387,7 @@ impl Dataset {
         })
     }
 
-    /// The unit of a field in expressions, if known. Fields that are non-dimensional in PLOT3D have units of the free
-    /// stream.
+    /// The unit of a field in expressions, if known. Non-dimensional fields of PLOT3D are in units of the free stream.
     pub(crate) fn unit_of(&self, name: &str) -> Option<Unit> {
         let parse = |text: &str| Unit::parse(text).ok();
         if let Some(a) = self.catalog.array_named(name) {
@@ -400,7 +396,7 @@ impl Dataset {
                 ("1", "momentum") => parse("rho_inf a_inf"),
                 ("1", "energy") => parse("rho_inf a_inf2"),
                 ("1", "gamma") => Some(Unit::ONE),
-                // The label of a field from `convert` names its divisor. Otherwise it is unknown whether it has a unit.
+                // The label of a field from `convert` names its divisor. Otherwise the unit is unknown.
                 ("1" | "", _) => {
                     let (_, by) = a.long_name.split_once(" / ").unwrap_or_default();
                     parse(by).filter(|unit| unit.dimension.has_symbols() && unit.dimension.as_divisor() == by)

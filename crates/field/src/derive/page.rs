@@ -1,9 +1,9 @@
 //! Pages of derived fields.
 //!
-//! A page's inputs are copied, one page at a time, into the scratch reserved with it. Pointwise inputs give the page's
-//! own nodes. Differentiated inputs also give the nodes around them (see [`super::reach`]). The page is then made plane
-//! by plane: three planes of the differentiated fields are held as float64 for the differences. All arithmetic is in
-//! float64. The page is float32 if all its inputs are float32, and float64 otherwise.
+//! A page's inputs are copied, one page at a time, into the scratch reserved with it. They are the page's own nodes,
+//! and for differentiated inputs the nodes around them (see [`super::reach`]). The page is then made plane by plane,
+//! with three planes of the differentiated fields held for the differences. All arithmetic is in float64. The page is
+//! float32 if all its inputs are, else float64.
 
 use super::planes::Planes;
 use super::reach::{arm, around, largest, own, short, star, NodeReach};
@@ -139,7 +139,7 @@ impl DerivedPages {
         self
     }
 
-    /// Arrays of the zone from which pages are made, and whether neighbouring pages are needed.
+    /// Arrays from which pages are made, and whether neighbouring pages are needed.
     pub fn made_of(&self) -> impl Iterator<Item = (usize, bool)> + '_ {
         self.inputs.iter().map(|i| (i.array, i.around))
     }
@@ -201,7 +201,7 @@ impl DerivedPages {
         i.slot.elements(&raw[i.at..], usize::from(component), element, to);
     }
 
-    /// Makes a page without gradients: all numbers in order, with padding.
+    /// Makes a page without gradients, padding included.
     fn pointwise(&self, given: OfStep, raw: &[u8], registers: &mut [Register], frame: &mut [u8]) {
         let count = self.translation.component;
         for first in (0..count).step_by(BLOCK) {
@@ -215,7 +215,6 @@ impl DerivedPages {
         }
     }
 
-    /// Stores consecutive points of a block in the frame.
     fn store(&self, registers: &[Register], points: core::ops::Range<usize>, element: usize, frame: &mut [u8]) {
         let c = self.components;
         for (k, r) in self.parts.outer.results.iter().enumerate() {
@@ -232,7 +231,6 @@ impl DerivedPages {
 }
 
 impl DerivedPages {
-    /// Makes a page with gradients.
     fn with_gradients(&self, page: u64, given: OfStep, raw: &[u8], scratch: &mut [u8], frame: &mut [u8]) {
         let t = &self.translation;
         let mine = own(t, page);
@@ -336,7 +334,6 @@ impl DerivedPages {
         }
     }
 
-    /// Code of a field without gradients.
     fn code(&self) -> &Code {
         &self.parts.outer
     }

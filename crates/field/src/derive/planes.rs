@@ -39,7 +39,7 @@ impl Planes<'_> {
         self.pages.iblank.is_some() && marks() & (EDGE as u8) << axis != 0
     }
 
-    /// Computes plane k. In the page's own planes this includes the nodes around it, in others only its own rows.
+    /// Computes plane k: the page's own rows, and in its own planes also the nodes around them.
     pub fn fill(&mut self, k: u32, registers: &mut [Register]) {
         // Nodes across corners are loaded only for pages that end before their stencils.
         let whole = self.corners || (self.mine.lo[2]..self.mine.hi[2]).contains(&k);
@@ -75,14 +75,14 @@ impl Planes<'_> {
                 iblank.slot.elements(&self.raw[iblank.at..], 0, first + done, &mut marks[..n]);
                 let at = self.row(1, 0, rows.lo[1], k) + done;
                 for (to, m) in self.usable[at..][..n].iter_mut().zip(marks) {
-                    // Whether the node is usable, and the edges from it on that lie in blanked-out cells only.
+                    // Whether the node is usable, and which edges from it lie in blanked-out cells only.
                     *to = u8::from(m != 0.0) | (bits(m) & (7 * EDGE)) as u8;
                 }
             }
         }
     }
 
-    /// Derivatives in computational space of `n` nodes from `at` on, along each axis of each column, into
+    /// Derivatives in computational space at `n` nodes from `at` on, of each column along each axis:
     /// `out[axis][column]`.
     pub fn differences(&self, at: [u32; 3], n: usize, into: usize, out: &mut [Register]) {
         let dims = self.pages.translation.dims;
@@ -132,7 +132,7 @@ impl Planes<'_> {
     }
 }
 
-/// An edge counts as collapsed if its length is below this share, squared, of the longest: coordinates are rounded.
+/// Largest ratio of squared lengths, to the longest, at which an edge counts as collapsed: coordinates are rounded.
 const COLLAPSED: f64 = 1e-12;
 
 impl Planes<'_> {
@@ -152,7 +152,7 @@ impl Planes<'_> {
         kind.of(|d| self.mixed(beside(node[*axis].wrapping_add_signed(d as i32)), rest, column))
     }
 
-    /// Replaces derivatives along collapsed edges by mixed derivatives, for nodes as in [`Self::differences`].
+    /// Replaces derivatives along collapsed edges by mixed ones, for nodes as in [`Self::differences`].
     pub fn uncollapse(&self, at: [u32; 3], n: usize, into: usize, out: &mut [Register]) {
         let dims = self.pages.translation.dims;
         let is_end = |a: usize, m: u32| dims[a] > 1 && (m == 0 || m + 1 == dims[a]);

@@ -40,8 +40,8 @@ pub fn own(t: &Translation, page: u64) -> NodeReach {
     NodeReach { lo, hi: core::array::from_fn(|a| lo[a] + dims[a]) }
 }
 
-/// The box around the stencils of a page's nodes: one node to each side, and two from the first and the last node of
-/// the zone.
+/// The box around the stencils of a page's nodes: one more node to each side, and two from the zone's first and last
+/// nodes.
 pub fn around(t: &Translation, own: &NodeReach) -> NodeReach {
     let n = t.dims;
     NodeReach {
@@ -56,8 +56,8 @@ pub fn around(t: &Translation, own: &NodeReach) -> NodeReach {
     }
 }
 
-/// Axes along which a page at the zone's first or last nodes ends before their stencils do. An edge collapsed there is
-/// evaluated from the next nodes along the axis, whose neighbours then lie across a corner.
+/// Axes along which a page at the zone's first or last nodes ends before their stencils. An edge collapsed there is
+/// evaluated from the next nodes along the axis, whose neighbours lie across a corner.
 pub fn short(t: &Translation, own: &NodeReach) -> [bool; 3] {
     let around = around(t, own);
     core::array::from_fn(|a| {
@@ -67,8 +67,8 @@ pub fn short(t: &Translation, own: &NodeReach) -> [bool; 3] {
     })
 }
 
-/// Pages touched by the stencils of a page's nodes, itself first. These are its neighbours along each axis; those
-/// across a corner only if the page is [`short`].
+/// Pages that the stencils of a page's nodes touch, itself first: neighbours along each axis. Pages across a corner
+/// only if the page is [`short`].
 pub fn star(t: &Translation, page: u64) -> Vec<u64> {
     let own = own(t, page);
     let around = around(t, &own);
@@ -90,7 +90,7 @@ pub fn star(t: &Translation, page: u64) -> Vec<u64> {
     pages
 }
 
-/// One arm of a star: the nodes of another page that the stencils of a page's nodes touch.
+/// The nodes of another page that the stencils of a page's nodes touch.
 pub fn arm(t: &Translation, page: u64, other: u64) -> Option<NodeReach> {
     let mine = own(t, page);
     let reach = around(t, &mine);
@@ -106,7 +106,7 @@ pub fn arm(t: &Translation, page: u64, other: u64) -> Option<NodeReach> {
     arm.meet(&theirs)
 }
 
-/// Upper bounds of the nodes of [`around`] and of the pages of a [`star`], over all pages of a zone.
+/// Upper bounds, over all pages of a zone, of the nodes of [`around`] and the pages of a [`star`].
 pub fn largest(t: &Translation) -> (usize, usize) {
     let (mut nodes, mut pages) = (1usize, 1usize);
     for a in 0..3 {
@@ -125,13 +125,13 @@ mod tests {
 
     proptest! {
         #![proptest_config(ProptestConfig { cases: 400, rng_seed: prop::test_runner::RngSeed::Fixed(0x7265_6163), ..ProptestConfig::default() })]
-        /// The arms of a star hold every node that any stencil may touch, each once, and no page of it is superfluous.
+        /// The arms of a star hold every node that a stencil may touch, each once, and no page is superfluous.
         #[test]
         fn stars_hold_the_stencils(d in prop::array::uniform3(1usize..14), p in prop::array::uniform3(1usize..6)) {
             let t = Translation::new(d, p);
             let (most_nodes, most_pages) = largest(&t);
-            // Ends of axes at which an edge may be collapsed: the next two nodes along the axis, with the nodes of the
-            // differences around them.
+            // Ends of axes with possibly collapsed edges: the next two nodes along the axis, with the nodes of their
+            // differences.
             let steps = |n: u32, count: u32| -> &'static [i64] { if n == 0 { &[0, 1, 2] } else if n + 1 == count { &[0, -1, -2] } else { &[-1, 0, 1] } };
             for page in 0..t.count() {
                 let mine = own(&t, page);

@@ -41,7 +41,7 @@ pub enum Difference {
 }
 
 /// Chooses the difference at node `n` of `count` along an axis. `usable(n)`: whether node `n` is usable. `cut(n)`:
-/// whether only blanked-out cells lie between node `n` and the next, so that no difference crosses them.
+/// whether only blanked-out cells lie between node `n` and the next.
 #[inline]
 pub fn choose(n: u32, count: u32, mut usable: impl FnMut(u32) -> bool, mut cut: impl FnMut(u32) -> bool) -> Difference {
     if count == 1 {
@@ -87,8 +87,8 @@ fn dot(a: [f64; 3], b: [f64; 3]) -> f64 {
     a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
 }
 
-/// The rows a / J, b / J, c / J that give gradients from derivatives in computational space. `r` has the derivatives of
-/// the position along each axis. Thin axes have zero rows.
+/// The rows a / J, b / J, c / J of the gradient. `r` has the derivatives of the position along each axis. Thin axes
+/// have zero rows.
 #[inline(always)]
 pub fn metrics(r: [[f64; 3]; 3], thin: [bool; 3]) -> [[f64; 3]; 3] {
     let mut r = r;

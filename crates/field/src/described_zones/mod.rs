@@ -1,12 +1,12 @@
 //! Zones that a document describes: the files of a foreign format, as its reader reports them.
 //!
 //! # Theory
-//! A reader (one Python module per format) knows headers alone. Its document names the zones and the place of each
-//! array's numbers. A place is runs of bytes in files, with type, byte order and strides, or a rule. Pages, rows, boxes
-//! and identities follow here, in the same way for all formats.
+//! A reader (one Python module per format) knows headers alone. Its document names the zones and the places of their
+//! numbers: runs of bytes in files, with type, byte order and strides, or rules. Pages, rows, boxes and identities
+//! follow here for all formats.
 //!
 //! # Practice
-//! [`ZonesSpec`] is the document. [`DescribedZones::open`] checks it against the files and makes it a
+//! [`DescribedZones::open`] checks a document, [`ZonesSpec`], against the files and makes it a
 //! [`Format`](crate::format::Format) for [`Dataset::from_described`](crate::dataset::Dataset::from_described).
 
 mod open;

@@ -42,9 +42,9 @@ impl DescribedZones {
     /// Checks a document. `dt`: the time between steps, if the user gives it.
     ///
     /// # Errors
-    /// - [`FieldError::Io`]: a file is missing.
-    /// - [`FieldError::Format`]: a file is shorter than its description.
-    /// - [`FieldError::Usage`]: the document does not add up, or its times do not rise.
+    /// - [`FieldError::Io`] for a missing file;
+    /// - [`FieldError::Format`] for a file shorter than its description;
+    /// - [`FieldError::Usage`] for a document that does not add up, or times that do not rise.
     pub fn open(spec: ZonesSpec, dt: Option<f64>) -> Result<Self, FieldError> {
         let steps = spec.sources.steps.len();
         if steps == 0 || spec.zones.is_empty() || !(2..=3).contains(&spec.dimension) {

@@ -1,5 +1,4 @@
-//! The search for the cell of a point: by a walk from a near cell, by boxes without a start, by arithmetic in a uniform
-//! grid.
+//! The search for the cell of a point: by a walk from a near cell, by boxes, or by arithmetic in a uniform grid.
 
 use super::ZoneLocator;
 use crate::cell::{CellMap, Inverse, FACE_TOLERANCE};
@@ -11,11 +10,11 @@ use crate::simd::V4;
 
 /// Most boxes of a level that are examined one by one.
 const LOOKED_THROUGH: u64 = 1024;
-/// The same in a moving grid, where boxes are merged from two steps. Here the way down from the top is shorter.
+/// The same in a moving grid, where boxes are merged from two steps and the way down from the top is shorter.
 const LOOKED_THROUGH_MOVING: u64 = 8;
 
-/// Least distance of fractions from a cell's faces at which no neighbour holds the point. A neighbour's faces are as
-/// wide as the search tolerance in its own fractions. This suffices beside a cell a million times as large.
+/// Fractions this far from a cell's faces are in no neighbour, whose faces are as wide as the tolerance in its own
+/// fractions. This suffices beside a cell a million times as large.
 const WELL_IN: f64 = 1e-3;
 
 /// Cells along an edge of the smallest blocks with a box.
@@ -25,7 +24,7 @@ pub const BLOCK_CELLS: u32 = 4;
 const WALK_MAX: usize = 24;
 
 impl<N: Nodes> ZoneLocator<N> {
-    /// Walks from a cell towards a point. Finds the cell, or ends at a zone's edge, in a hole, or in a cycle.
+    /// Walks from a cell towards a point, until the cell, a zone's edge, a hole, or a cycle.
     ///
     /// # Errors
     /// [`Miss`].
@@ -62,7 +61,7 @@ impl<N: Nodes> ZoneLocator<N> {
                 if l.thin[a] {
                     continue;
                 }
-                // Hops over several cells if the point is several away: the fractions extrapolate the local spacing.
+                // Hops over several cells at once: the fractions extrapolate the local spacing.
                 let hop = if q[a] < -FACE_TOLERANCE {
                     q[a].floor().max(-8.0) as i64
                 } else if q[a] > 1.0 + FACE_TOLERANCE {
@@ -82,8 +81,8 @@ impl<N: Nodes> ZoneLocator<N> {
         Ok(WalkEnd::Lost { blank: false })
     }
 
-    /// Finds a point in a zone without a start: the lowest (k, j, i) usable cell that contains it, with Newton from the
-    /// cell's centre. `None` is proven: every block of cells whose box holds the point was searched.
+    /// Finds the lowest (k, j, i) usable cell of a zone that contains a point, with Newton from the cell's centre.
+    /// `None` is proven: every block whose box holds the point was searched.
     ///
     /// # Errors
     /// [`Miss`]; the pages of all blocks that may hold the point are listed at once.
@@ -95,7 +94,7 @@ impl<N: Nodes> ZoneLocator<N> {
         if let Some(lattice) = self.lattices[zone] {
             return self.find_even(&lattice, p);
         }
-        // Starts at the finest level that can be examined whole: each further level costs a page per crossing.
+        // Starts at the finest level that can be examined whole: each level costs a page per crossing.
         let boxes = &self.nodes.zones()[zone].boxes;
         let most = if self.nodes.stands(zone) { LOOKED_THROUGH } else { LOOKED_THROUGH_MOVING };
         let few = |l: &BoxLevel| l.translation.dims.iter().map(|n| u64::from(*n)).product::<u64>() <= most;
@@ -107,7 +106,7 @@ impl<N: Nodes> ZoneLocator<N> {
         frontier.clear();
         for level in (0..levels).rev() {
             if level + 1 == levels {
-                // This reads the pages that the level needs anyway. A miss here is repeated and reported below.
+                // Reads only pages that the level needs anyway. A miss here is repeated and reported below.
                 if self.bounds[zone].is_none() && self.nodes.stands(zone) {
                     self.bounds[zone] = self.nodes.bounds(zone, level).ok();
                 }
@@ -142,9 +141,8 @@ impl<N: Nodes> ZoneLocator<N> {
         }
     }
 
-    /// As [`Self::find`], but first by a walk from a near cell. This is faster, and equal to the last bit unless the
-    /// zone overlaps itself at the point. There the result is one of the cells that hold it, which depends on the
-    /// start.
+    /// As [`Self::find`], but first by a walk from a near cell. This is faster. Results are equal to the last bit,
+    /// unless the zone overlaps itself at the point: there the start decides between the cells that hold it.
     ///
     /// # Errors
     /// [`Miss`], which may name pages on the way of the walk.
@@ -158,7 +156,7 @@ impl<N: Nodes> ZoneLocator<N> {
                 Err(Miss::Absent) => return Err(Miss::Absent),
             };
             if let Some(near) = near {
-                // Newton from the cell's centre, as in the search. The walk has loaded the cell, and it is usable.
+                // Newton from the cell's centre, as in the search. The walk has loaded the cell, which is usable.
                 let n = self.load(near.cell)?;
                 let thin = self.kept[n].thin;
                 let well_in = |q: &f64| (WELL_IN..=1.0 - WELL_IN).contains(q);
@@ -204,8 +202,8 @@ impl<N: Nodes> ZoneLocator<N> {
                 if matches!(&best, Some(s) if [s.cell.ijk[2], s.cell.ijk[1], s.cell.ijk[0]] < [k, j, lo[0]]) {
                     return miss.map_or(Ok(best), Err);
                 }
-                // A whole row if it lies in one page: few rows of a block hold the point. A cell of a surface is
-                // thicker than its points.
+                // A whole row if it lies in one page: few rows of a block hold the point. (A surface's cell is thicker
+                // than its points.)
                 match self.nodes.row_bounds(zone, xyz, [lo[0], j, k], hi[0] - lo[0]) {
                     Ok(Some(bounds)) if !within(bounds, p) => continue,
                     Ok(_) => {}
