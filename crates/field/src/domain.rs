@@ -53,8 +53,8 @@ pub trait Domains {
     fn index_in(&self, domain: usize, n: u64, draw: &mut dyn FnMut() -> f64) -> [f64; 3];
     /// Passes to `page` the numbers of a cell's pages of points. Nothing for an unknown domain.
     fn pages_of(&self, cell: Self::Cell, page: impl FnMut(u64));
-    /// A cell's place on a curve that fills the domains: near cells have near keys. Within a page, the lowest twelve
-    /// bits differ.
+    /// A cell's place on a curve that fills the domains: near cells have near keys. Keys within a page differ in the
+    /// lowest twelve bits alone.
     fn curve_key(&self, cell: Self::Cell) -> u64;
     /// Bytes of the largest step over `steps` time steps. Counts each page that a particle's cell can lie in, for each
     /// array, with the pages that locate them.
@@ -212,8 +212,8 @@ pub trait SeriesLocator: Locator {
     fn loaded(&self, cell: Self::Cell) -> Option<&Loaded<Self::Cell>>;
     /// [`Locator::prefetch`] of fields at the earlier or the later step.
     fn prefetch_at(&mut self, cell: Self::Cell, fields: &[Self::Fields], later: bool);
-    /// Passes to `cells` the cells on a particle's straight way with `vector` for `time`, within its domain. If the
-    /// geometry of its own cell is not loaded, only that cell. Skips cells that add no page, or a page at a corner.
+    /// Passes to `cells` the cells on a particle's straight way with `vector` for `time`, within its domain: enough to
+    /// see every page but those at corners. If the geometry of its own cell is not loaded, only that cell.
     fn straight_on(
         &mut self,
         from: &CellPoint<Self::Cell>,

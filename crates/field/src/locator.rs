@@ -26,7 +26,7 @@ pub const LANES: usize = 4;
 pub struct ZoneLocator<N> {
     /// Access to the nodes.
     pub nodes: N,
-    /// The steps around a step of a series, for the motion of grids; `None` if they stand.
+    /// A step of a series and its nearest steps, for the motion of grids; `None` if they stand.
     pub near: Option<Neighbours>,
     fields: std::sync::Arc<[ZoneFields]>,
     kept: Box<[Loaded; KEPT * LANES]>,
