@@ -1,6 +1,7 @@
-//! Where the bytes of one array lie, for paging in place and for reading rows in order: what PLOT3D files and described zones share.
+//! The bytes of one array in its files, for paging in place and for reading rows. PLOT3D files and described zones
+//! share it.
 //!
-//! Memory is a few numbers a zone and step (a list only for records split in sub-records), never anything a point.
+//! It takes a few numbers per zone and step (a list only for records split in sub-records), and none per point.
 
 use crate::byte_runs::{ByteRun, Spans};
 use crate::catalog::{DType, ReadCounter, RowReader};
@@ -14,43 +15,43 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Bytes of a piece that rows are read in where their numbers do not stand as the dataset has them.
+/// Bytes of a piece of rows whose numbers need conversion.
 const PIECE: u64 = 64 << 10;
 
-/// Numbers of one zone in one file: variables, each with a number a point.
+/// Numbers of one zone in one file, by variable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct StoredBlock {
     /// Number of the file.
     pub file: usize,
     pub data: Spans,
     pub numbers: StoredNumbers,
-    /// Bytes from a variable to the next.
+    /// Bytes from one variable to the next.
     pub variable: u64,
-    /// Bytes from a point to the next along i: more than a number where those of several variables stand together.
+    /// Bytes from one point to the next along i: more than a number if variables are interleaved.
     pub element: u64,
-    /// Bytes from a row (j) to the next; none where rows follow one another.
+    /// Bytes from one row (j) to the next; none if rows are contiguous.
     pub row: Option<u64>,
-    /// Bytes from a plane (k) to the next, likewise.
+    /// Bytes from one plane (k) to the next; none if planes are contiguous.
     pub plane: Option<u64>,
 }
 
-/// Where an array's elements are, when distances between them are constant: byte offset of element (c, k, j, i) is
-/// `base + c * component + k * plane + j * row + i * element`.
+/// Places of an array's elements at constant strides. Element (c, k, j, i) begins at byte `base + c * component + k *
+/// plane + j * row + i * element`.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Affine {
     /// Byte offset of the first element.
     pub base: u64,
-    /// Bytes from a component to the next.
+    /// Bytes from one component to the next.
     pub component: u64,
-    /// Bytes from a plane (k) to the next.
+    /// Bytes from one plane (k) to the next.
     pub plane: u64,
-    /// Bytes from a row (j) to the next.
+    /// Bytes from one row (j) to the next.
     pub row: u64,
-    /// Bytes an element.
+    /// Bytes per element.
     pub element: u64,
 }
 
-/// How one array of one zone lies in its files.
+/// The layout of one array of one zone.
 #[derive(Clone, Debug)]
 pub struct ArrayLayout {
     pub(crate) name: String,
@@ -59,19 +60,18 @@ pub struct ArrayLayout {
     /// First variable of each block.
     pub(crate) first: u64,
     pub(crate) components: u64,
-    /// Blocks a step: one with all components, or one a component.
+    /// Blocks per step: one with all components, or one per component.
     pub(crate) apart: usize,
     pub(crate) dtype: DType,
-    /// What the numbers in the file are multiplied by; 1 for integers.
+    /// The factor from numbers in the file to those of the dataset; 1 for integers.
     pub(crate) factor: f64,
-    /// Those of each step, or of one for all.
+    /// The blocks of each step, or of one step for all.
     pub(crate) blocks: Vec<Arc<StoredBlock>>,
-    /// What was read of it by rows.
     pub(crate) tally: Arc<ReadCounter>,
 }
 
 impl ArrayLayout {
-    /// Bytes of it on the heap. Blocks are shared among the arrays of a file, so each has its part of them.
+    /// Bytes on the heap. Blocks are shared among the arrays of a file, so each counts its share.
     pub(crate) fn held(&self) -> u64 {
         let block = |b: &Arc<StoredBlock>| {
             (heap_size::shared::<StoredBlock>() + b.data.held()).div_ceil(Arc::strong_count(b) as u64)
@@ -95,12 +95,11 @@ impl ArrayLayout {
     pub fn dims(&self) -> [usize; 3] {
         self.dims.map(|d| d as usize)
     }
-    /// Steps that differ; 1 if the array is the same at every step.
+    /// Steps that differ; 1 if it is steady.
     pub fn steps(&self) -> usize {
         self.blocks.len() / self.apart
     }
-    /// How its numbers are found in the file of each step and what becomes of them: what else than the files themselves the array's
-    /// values depend on.
+    /// How the numbers are found and converted at each step: with the files, this determines the array's values.
     pub fn reading(&self) -> String {
         format!("{} {} {:?} {} {:?}", self.first, self.components, self.dtype, self.factor, self.blocks)
     }
@@ -108,42 +107,42 @@ impl ArrayLayout {
     pub fn files(&self) -> &Arc<DataFiles> {
         &self.files
     }
-    /// Number of the file that holds a component at `step`, an index of [`DataFiles::paths`].
+    /// Number of the file with a component at `step`, an index of [`DataFiles::paths`].
     pub fn file(&self, step: usize, c: usize) -> usize {
         self.block(step, c).0.file
     }
-    /// Path of the file that holds the first component at `step`.
+    /// Path of the file with the first component at `step`.
     pub fn path(&self, step: usize) -> &Path {
         self.files.path(self.file(step, 0))
     }
-    /// What the numbers in the file are multiplied by to give those of the dataset.
+    /// The factor from the file's numbers to the dataset's.
     pub const fn factor(&self) -> f64 {
         self.factor
     }
-    /// How the numbers of a component are written at `step`.
+    /// Type and byte order of a component's numbers at `step`.
     pub fn numbers(&self, step: usize, c: usize) -> StoredNumbers {
         self.block(step, c).0.numbers
     }
-    /// Bytes between the points of a row of a component at `step`: more than a number where others stand between.
+    /// Bytes from one point of a row to the next at `step`: more than a number if variables are interleaved.
     pub fn point_bytes(&self, step: usize, c: usize) -> usize {
         self.block(step, c).0.element as usize
     }
-    /// Whether all components of a point stand together in one file at `step`, with others or without.
+    /// Whether all components of a point lie together in one file at `step`.
     pub fn is_interleaved(&self, step: usize) -> bool {
         let b = self.block(step, 0).0;
         self.apart == 1 && self.components > 1 && b.element >= b.variable.saturating_mul(self.components)
     }
-    /// Bytes from a component of a point to the next, where they stand together.
+    /// Bytes from one component of a point to the next, if they lie together.
     pub fn component_bytes(&self, step: usize) -> usize {
         self.block(step, 0).0.variable as usize
     }
-    /// Whether the rows of a component at `step` are those of the dataset but for the order of bytes.
+    /// Whether the rows of a component at `step` equal those of the dataset up to byte order.
     pub fn is_plain(&self, step: usize, c: usize) -> bool {
         let b = self.block(step, c).0;
         b.numbers.is_of(self.dtype) && b.element == self.dtype.size() as u64
     }
-    /// Makes the dataset's numbers, in native order, of bytes of its type that the file holds for a component at `step`. The only way
-    /// from the one to the other, so that pages, rows and indexes agree to the last bit.
+    /// Converts bytes of a component in the dataset's type to its numbers in native order. The only such conversion, so
+    /// that pages, rows and indexes agree to the last bit.
     pub fn finish(&self, step: usize, bytes: &mut [u8]) {
         if self.big_endian(step) != cfg!(target_endian = "big") {
             swap(bytes, self.dtype.size());
@@ -161,8 +160,8 @@ impl ArrayLayout {
         self.block(step, 0).0.numbers.big_endian
     }
 
-    /// The block of a component, and the component's number there. Steady arrays have the blocks of one step; a step past the last takes
-    /// the last, callers check steps against the catalog.
+    /// The block of a component, and the component's number in it. Steady arrays have one step. Later steps give the
+    /// last one: callers check steps against the catalog.
     fn block(&self, step: usize, c: usize) -> (&StoredBlock, u64) {
         let at = step.min(self.steps() - 1) * self.apart;
         match self.apart {
@@ -171,7 +170,7 @@ impl ArrayLayout {
         }
     }
 
-    /// Bytes from a row to the next, and from a plane to the next.
+    /// Bytes from one row, and from one plane, to the next.
     fn strides(&self, b: &StoredBlock) -> (u64, u64) {
         let row = b.row.unwrap_or(self.dims[0] * b.element);
         (row, b.plane.unwrap_or(self.dims[1] * row))
@@ -183,16 +182,16 @@ impl ArrayLayout {
         variable * b.variable + k * plane + j * row
     }
 
-    /// Calls `each` with the runs of file [`Self::file`]`(step, c)` that hold rows `j` (all i) of plane `k` of component `c`, in order,
-    /// from the first number to the last: with what stands between where [`Self::point_bytes`] is more than a number. Runs are cut only
-    /// between rows, and where the file has record marks between.
+    /// Calls `each` with the runs of file [`Self::file`]`(step, c)` that hold rows `j` (all i) of plane `k` of
+    /// component `c`. Runs are in order, from the first number to the last, with all bytes between. They are cut only
+    /// between rows, and at record marks.
     ///
     /// Indices are 0-based and lie inside the array.
     pub fn extents(&self, step: usize, c: usize, k: usize, j: Range<usize>, each: &mut dyn FnMut(ByteRun)) {
         self.spread_extents(step, c, k, j, 1, each);
     }
 
-    /// As [`Self::extents`], with the numbers of so many components of a point that stand together.
+    /// As [`Self::extents`], for `components` interleaved components.
     pub fn spread_extents(
         &self,
         step: usize,
@@ -211,13 +210,13 @@ impl ArrayLayout {
             return b.data.runs(start, j.len() as u64 * all - (b.element - own), each);
         }
         for n in 0..j.len() as u64 {
-            // Whole rows, so that each begins where it does in a page; of the last the numbers alone.
+            // Whole rows, so that each begins as in a page; of the last row only the numbers.
             let rest = if n + 1 == j.len() as u64 { b.element - own } else { 0 };
             b.data.runs(start + n * row, all - rest, each);
         }
     }
 
-    /// Like [`Self::extents`] for part of one row: elements `i` of row `j`.
+    /// As [`Self::extents`], for elements `i` of row `j`.
     pub fn row_extents(
         &self,
         step: usize,
@@ -233,8 +232,7 @@ impl ArrayLayout {
         b.data.runs(start + i.start as u64 * b.element, len, each);
     }
 
-    /// The distances between elements at `step`, unless records split within planes or several files make them vary, or the numbers of
-    /// the dataset are not those of the file.
+    /// The strides at `step`. `None` if split records, several files, or conversions prevent constant ones.
     pub fn affine(&self, step: usize) -> Option<Affine> {
         let (b, variable) = self.block(step, 0);
         if self.factor != 1.0 || self.apart > 1 || !b.numbers.is_of(self.dtype) {
@@ -243,7 +241,7 @@ impl ArrayLayout {
         let (offset, piece, stride) = b.data.regular()?;
         let (row, mut plane) = self.strides(b);
         if piece < b.data.len() {
-            // Pieces that are planes.
+            // The pieces must be planes.
             if b.plane != Some(piece) {
                 return None;
             }
@@ -253,7 +251,6 @@ impl ArrayLayout {
         Some(Affine { base, component: b.variable, plane, row, element: b.element })
     }
 
-    /// Fills `out` from runs of a file.
     fn read(
         &self,
         from: (&File, &Path),
@@ -281,7 +278,7 @@ impl ArrayLayout {
         Ok(at)
     }
 
-    /// Rows whose numbers stand apart or are of another type, a piece at a time.
+    /// Reads rows of interleaved or converted numbers, piece by piece.
     fn read_converted(
         &self,
         step: usize,

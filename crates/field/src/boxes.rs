@@ -1,42 +1,42 @@
-//! Bounding boxes of blocks of cells: where a point may be, without a global tree in memory.
+//! Bounding boxes of blocks of cells, for point location without a global tree in memory.
 //!
 //! # Theory
-//! Level 0 holds one axis-aligned box for each block of 4x4x4 cells of a zone, whatever the page size, so that the blocks
-//! that a search visits do not depend on how the data was stored. Each further level joins 2x2x2 boxes. Only usable
-//! cells count: no corner with iblank 0, none that is not finite, and not itself blanked out. A box holds its cells and may be a little larger:
-//! each side is rounded outward to a multiple of 1/64 of the box's own width (at most), which leaves few significant
-//! bits, and they compress to about half.
+//! Level 0 holds one axis-aligned box per block of 4x4x4 cells, whatever the page size. So the blocks that a search
+//! visits do not depend on the storage. Each further level joins 2x2x2 boxes.
+//!
+//! Only usable cells count: not blanked out, all corners finite, and none with iblank 0. A box holds its cells and may
+//! be a little larger. Each side is rounded outward to a multiple of 1/64 (at most) of the box's width. The few
+//! significant bits left compress to about half.
 //!
 //! # Practice
-//! [`add_block_row`] grows the boxes of one row of blocks from a slab of points; it can be called for parts of a row, and
-//! the order does not matter. [`BoxPyramid`] holds all levels of a zone in memory, for data that is in memory anyway.
+//! [`add_block_row`] grows the boxes of one row of blocks from a slab of points, part by part in any order.
+//! [`BoxPyramid`] holds all levels of a zone in memory.
 
 use crate::nodes::box_holds;
 use crate::plot3d::iblank::{hides_cell, OF_CELLS};
 use crate::simd::V4;
 use std::ops::Range;
 
-/// Cells along each axis of a block of level 0. Small enough that trying a block's cells costs about as much as finding
-/// the block, large enough that boxes take about 1 % of the data.
+/// Cells along an edge of a block of level 0. Small enough that trying a block's cells costs about as much as finding
+/// the block. Large enough that boxes take about 1 % of the data.
 pub const BLOCK: usize = 4;
 
 /// Lower x, y, z and upper x, y, z.
 pub type Bounds = [f32; 6];
 
-/// The box of no cell at all.
+/// The box of no cell.
 pub const EMPTY: Bounds =
     [f32::INFINITY, f32::INFINITY, f32::INFINITY, f32::NEG_INFINITY, f32::NEG_INFINITY, f32::NEG_INFINITY];
 
 /// A box's sides become multiples of its width over two to this power (times less than two).
 const WIDEN_BITS: i32 = 6;
 
-/// Cells along each axis of a zone of `dims` points: a direction of one point counts as one layer of cells.
+/// Cells along each axis of a zone of `dims` points; one layer along a direction of one point.
 pub fn cells(dims: [usize; 3]) -> [usize; 3] {
     dims.map(|n| n.max(2) - 1)
 }
 
-/// Number of boxes (i, j, k) at each level of a zone of `dims` points, finest first, until a level has at most 8 along
-/// each axis.
+/// Number of boxes (i, j, k) at each level of a zone of `dims` points, finest first, down to at most 8 along each axis.
 pub fn level_dims(dims: [usize; 3]) -> Vec<[usize; 3]> {
     halvings(cells(dims).map(|n| n.div_ceil(BLOCK)))
 }
@@ -52,7 +52,7 @@ pub(crate) fn halvings(dims: [usize; 3]) -> Vec<[usize; 3]> {
     levels
 }
 
-/// Makes `a` hold `b` too.
+/// Grows `a` to hold `b`.
 #[inline]
 pub fn merge(a: &mut Bounds, b: &Bounds) {
     for c in 0..3 {
@@ -61,17 +61,17 @@ pub fn merge(a: &mut Bounds, b: &Bounds) {
     }
 }
 
-/// The box as it is stored: a little larger, with few significant bits. Empty boxes stay empty.
+/// The stored box: a little larger, with few significant bits. Empty boxes stay empty.
 pub fn widen(b: Bounds) -> Bounds {
     let mut out = b;
     for c in 0..3 {
         let (lo, hi) = (f64::from(b[c]), f64::from(b[c + 3]));
         let width = hi - lo;
-        // Not for empty, flat or overflowing boxes.
+        // Empty, flat and overflowing boxes stay as they are.
         if !(width > 0.0 && width < f64::from(f32::MAX)) {
             continue;
         }
-        // Exponent from the bits: exact and the same everywhere. Differences of two floats are never subnormal doubles.
+        // The exponent from the bits is exact and portable. Differences of two floats are never subnormal doubles.
         let exponent = ((width.to_bits() >> 52) & 0x7ff) as i32 - 1023 - WIDEN_BITS;
         let step = 2f64.powi(exponent);
         out[c] = below((lo / step).floor() * step);
@@ -119,22 +119,22 @@ pub enum Xyz<'a> {
     F64(&'a [f64]),
 }
 
-/// Points of a zone: some columns i, rows j and planes k.
+/// Points of a zone: columns i, rows j, planes k.
 #[derive(Copy, Clone, Debug)]
 pub struct PointSlab<'a> {
     /// Coordinates.
     pub xyz: Xyz<'a>,
-    /// Number of components, 2 or 3.
+    /// 2 or 3.
     pub components: usize,
     /// iblank `[k][j][i]`, if the zone has it.
     pub iblank: Option<&'a [i32]>,
     /// Columns, rows and planes in the slab.
     pub size: [usize; 3],
-    /// Its first point (i, j, k) in the zone.
+    /// Its first point in the zone.
     pub low: [usize; 3],
 }
 
-/// Lines that the sweep over a block row needs; keep one a thread.
+/// Scratch of the sweep over a block row, one per thread.
 #[derive(Default, Debug)]
 pub struct SweepBuffers {
     f32: Vec<f32>,
@@ -142,10 +142,9 @@ pub struct SweepBuffers {
     hole: Vec<i32>,
 }
 
-/// Grows the boxes of a row of blocks by the usable cells with low corners in `cells` (columns, rows, planes of the
-/// zone); rows and planes must lie in one row of blocks, and `row` begins with the block of the first column. The slab
-/// must hold the cells' upper corners, too, where the zone has them. Boxes are rounded outward to float32, not
-/// [`widen`]ed.
+/// Grows a row of boxes by the usable cells with low corners in `cells` (columns, rows, planes of the zone). The cells'
+/// rows and planes lie in one row of blocks; `row` begins with the block of the first column. The slab also holds the
+/// cells' upper corners, if the zone has them. Boxes are rounded outward to float32, not [`widen`]ed.
 pub fn add_block_row(slab: &PointSlab<'_>, cells: &[Range<usize>; 3], lines: &mut SweepBuffers, row: &mut [Bounds]) {
     let SweepBuffers { f32, f64, hole } = lines;
     match slab.xyz {
@@ -154,7 +153,7 @@ pub fn add_block_row(slab: &PointSlab<'_>, cells: &[Range<usize>; 3], lines: &mu
     }
 }
 
-/// What the sweep needs of a float type.
+/// The operations of the sweep on a float type.
 trait Real: Copy + PartialOrd + std::ops::Mul<Output = Self> + std::ops::AddAssign + Default {
     const LARGEST: Self;
     const SMALLEST: Self;
@@ -196,10 +195,10 @@ fn sweep<T: Real>(
     let plane = ni * nj;
     let component = plane * nk;
     let nc = slab.components;
-    // Local rows and planes of the corners; past the last point there is none (a thin direction, or the zone's end).
+    // Local rows and planes of the corners; none past the last point (a thin direction, or the zone's end).
     let js = j.start - slab.low[1]..(j.end - slab.low[1] + 1).min(nj);
     let ks = k.start - slab.low[2]..(k.end - slab.low[2] + 1).min(nk);
-    // For each component a line of minima and one of maxima, and one that is zero where all values are finite.
+    // A line of minima and one of maxima per component; then one that is zero where all values are finite.
     lines.clear();
     for c in 0..nc {
         lines.resize((2 * c + 1) * ni, T::LARGEST);
@@ -224,7 +223,7 @@ fn sweep<T: Real>(
             }
             if let Some(ib) = slab.iblank {
                 for (&b, h) in ib[at..at + ni].iter().zip(hole.iter_mut()) {
-                    // A cell that is blanked out is looked for cell by cell.
+                    // Blanked-out cells are found one by one.
                     *h |= i32::from(b == 0 || b >= OF_CELLS);
                 }
             }
@@ -262,7 +261,7 @@ fn sweep<T: Real>(
     }
 }
 
-/// Grows `bounds` by one cell if it is usable; `up` says along which axes it has an upper corner.
+/// Grows `bounds` by one cell if it is usable. `up`: the axes along which it has an upper corner.
 fn add_cell<T: Real>(xyz: &[T], slab: &PointSlab<'_>, at: usize, up: [bool; 3], bounds: &mut Bounds) {
     let [ni, nj, nk] = slab.size;
     let component = ni * nj * nk;
@@ -300,7 +299,7 @@ fn add_cell<T: Real>(xyz: &[T], slab: &PointSlab<'_>, at: usize, up: [bool; 3], 
 /// All levels of a zone's boxes, in memory.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BoxPyramid {
-    /// Finest first: boxes (i, j, k) and their values `[k][j][i]`.
+    /// Finest first: the number of boxes (i, j, k), and the boxes `[k][j][i]`.
     levels: Vec<([usize; 3], Vec<Bounds>)>,
 }
 
@@ -315,7 +314,7 @@ impl BoxPyramid {
     /// ```
     ///
     /// # Panics
-    /// When an array is shorter than `dims` says.
+    /// If an array is shorter than `dims` requires.
     pub fn build(dims: [usize; 3], components: usize, xyz: Xyz<'_>, iblank: Option<&[i32]>) -> Self {
         let slab = PointSlab { xyz, components, iblank, size: dims, low: [0; 3] };
         let shapes = level_dims(dims);
@@ -348,12 +347,12 @@ impl BoxPyramid {
         self.levels.len()
     }
 
-    /// Boxes (i, j, k) of a level.
+    /// Number of boxes (i, j, k) of a level.
     pub fn dims(&self, level: usize) -> [usize; 3] {
         self.levels[level].0
     }
 
-    /// The box at (i, j, k) of a level, which must be there.
+    /// The box at (i, j, k) of a level, which must exist.
     #[inline]
     pub fn get(&self, level: usize, block: [u32; 3]) -> Bounds {
         let (n, boxes) = &self.levels[level];
@@ -399,7 +398,7 @@ mod tests {
         assert_eq!(widen(EMPTY), EMPTY);
     }
 
-    /// What the boxes must be, one cell at a time.
+    /// The expected boxes, one cell at a time.
     fn truth(d: [usize; 3], nc: usize, xyz: &[f64], ib: Option<&[i32]>) -> Vec<Bounds> {
         let n = level_dims(d)[0];
         let c = cells(d);
@@ -458,7 +457,7 @@ mod tests {
                     prop_assert!(!width.is_finite() || w[c + 3] - w[c] <= width * 1.0626, "{:?} {:?}", w, t);
                 }
             }
-            // Pieces in any order give the same boxes.
+            // Pieces in any order give equal boxes.
             let n = level_dims(d)[0];
             let slab = PointSlab { xyz: values, components: nc, iblank: ib, size: d, low: [0; 3] };
             let mut pieces = vec![EMPTY; n[0] * n[1] * n[2]];

@@ -1,17 +1,17 @@
-//! Where the payload of one zone or array lies in its file: one piece, equal pieces at equal distances (planes, the sub-records of
-//! a split record), or a list. Memory is bounded: a zone has at most [`MAX_PIECES`] irregular pieces.
+//! The payload of one zone or array in its file: one piece, equal pieces at equal distances (planes, sub-records of a
+//! split record), or a list of at most [`MAX_PIECES`].
 
 use crate::heap_size;
 
-/// More irregular pieces than this are refused: 65,536 sub-records of 2 GiB are 128 TiB.
+/// 65,536 sub-records of 2 GiB are 128 TiB.
 pub(crate) const MAX_PIECES: u64 = 1 << 16;
 
 /// A contiguous run of bytes in a file.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct ByteRun {
-    /// First byte in the file.
+    /// First byte.
     pub offset: u64,
-    /// Number of bytes, never 0.
+    /// Bytes; never 0.
     pub len: u64,
 }
 
@@ -21,7 +21,7 @@ struct LogicalRun {
     run: ByteRun,
 }
 
-/// Maps offsets within a payload to offsets within the file.
+/// Offsets within a payload, as offsets within the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Spans {
     /// Payload length.
@@ -32,7 +32,7 @@ pub struct Spans {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum SpanLayout {
     Empty,
-    /// Piece n starts at `offset + n * stride` and has `piece` bytes, the last one what is left of `total`.
+    /// Piece n starts at `offset + n * stride` and has `piece` bytes; the last one ends with `total`.
     Regular {
         offset: u64,
         piece: u64,
@@ -42,7 +42,7 @@ enum SpanLayout {
 }
 
 impl Spans {
-    /// Nothing yet.
+    /// An empty payload.
     pub(crate) const fn new() -> Self {
         Self { total: 0, shape: SpanLayout::Empty }
     }
@@ -65,7 +65,7 @@ impl Spans {
         self.total == 0
     }
 
-    /// Appends a piece of the file to the payload. False if there are too many irregular pieces.
+    /// Appends a piece of the file. False if there are too many irregular pieces.
     pub(crate) fn push(&mut self, offset: u64, len: u64) -> bool {
         if len == 0 {
             return true;
@@ -107,7 +107,7 @@ impl Spans {
         true
     }
 
-    /// `(offset, piece, stride)` where the payload is one piece or equal pieces at equal distances.
+    /// `(offset, piece, stride)` if the payload is one piece or equal pieces at equal distances.
     pub(crate) fn regular(&self) -> Option<(u64, u64, u64)> {
         match self.shape {
             SpanLayout::Regular { offset, piece, stride } => Some((offset, piece, stride)),
@@ -115,8 +115,8 @@ impl Spans {
         }
     }
 
-    /// Calls `each` with the runs of the file that hold bytes `logical .. logical + len` of the payload, in order. What
-    /// lies past the payload's end is left out; callers stay inside it.
+    /// Calls `each` with the runs of the file that hold bytes `logical .. logical + len` of the payload, in order.
+    /// Bytes past its end are left out.
     pub fn runs(&self, mut logical: u64, len: u64, each: &mut dyn FnMut(ByteRun)) {
         let end = logical.saturating_add(len).min(self.total);
         match &self.shape {
@@ -147,7 +147,7 @@ impl Spans {
 mod tests {
     use super::*;
 
-    /// Every byte of the payload maps where a plain list of pieces says.
+    /// Every byte of the payload maps as in a plain list of pieces.
     fn check(pieces: &[(u64, u64)]) {
         let mut spans = Spans::new();
         let mut want = Vec::new();

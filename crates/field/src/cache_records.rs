@@ -1,8 +1,8 @@
-//! Records of what lies in the cache: of which files an entry was made, and when it was last used.
+//! Records of cache entries: their sources and their last use.
 //!
-//! The record of `data/NAME` is `data/.records/NAME.json`, `{"sources": [[PATH, BYTES, NANOSECONDS]]}`, and its time of change is that of
-//! the last use. Whoever keeps the cache within its size (`farfield.cache` in Python) goes by them: what was used longest ago goes
-//! first, and what was made of files that changed goes at once.
+//! The record of `data/NAME` is `data/.records/NAME.json`, `{"sources": [[PATH, BYTES, NANOSECONDS]]}`; its
+//! modification time is that of the last use. `farfield.cache` in Python keeps the cache within its size. It removes
+//! entries of changed sources first, and then the least recently used.
 
 use crate::file::FileIdentity;
 use serde_json::json;
@@ -10,14 +10,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-/// Where the record of an entry lies.
+/// Path of an entry's record.
 pub fn record_of(entry: &Path) -> Option<PathBuf> {
     let name = entry.file_name()?.to_str()?;
     Some(entry.parent()?.join(".records").join(format!("{name}.json")))
 }
 
-/// Notes that an entry is used now, and of which files it was made. An entry without a record is as old as its own file, so where
-/// nothing can be written nothing is lost, and the run goes on.
+/// Records a use of an entry, and its sources. Without a record, an entry is as old as its own file, so a failed write
+/// loses nothing.
 pub fn note_use(entry: &Path, sources: &[FileIdentity]) {
     let Some(record) = record_of(entry) else { return };
     let each = |s: &FileIdentity| {

@@ -1,11 +1,11 @@
-//! What a dataset holds, in words that every format shares. Nothing here is read lazily and nothing here grows with the
-//! number of points: a catalog is what `info` prints.
+//! Contents of a dataset, in terms that every format shares: what `info` prints. They are read at once, and do not grow
+//! with the number of points.
 
 use crate::error::FieldError;
 use serde::{Deserialize, Serialize};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Element type of an array as it lies in frames (native byte order).
+/// Element type of an array in frames (native byte order).
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum DType {
@@ -20,7 +20,7 @@ pub enum DType {
 }
 
 impl DType {
-    /// Bytes an element.
+    /// Bytes per element.
     pub const fn size(self) -> usize {
         match self {
             Self::Uint8 => 1,
@@ -28,7 +28,7 @@ impl DType {
             Self::Float64 => 8,
         }
     }
-    /// NumPy's and Zarr's name.
+    /// The name in NumPy and Zarr.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Uint8 => "uint8",
@@ -39,11 +39,11 @@ impl DType {
     }
 }
 
-/// What an array is for.
+/// The purpose of an array.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
-    /// Node positions, 3 components (2-D datasets have a third component of zeros that is not stored: 2 components).
+    /// Node positions: 3 components, or 2 in 2-D datasets, which store no zeros.
     Coordinates,
     /// PLOT3D iblank, one int32 component.
     Iblank,
@@ -56,21 +56,21 @@ pub enum Role {
 pub struct ArrayInfo {
     /// `xyz`, `iblank`, `density`, `momentum`, `energy`, ...
     pub name: String,
-    /// What it is for.
+    /// The purpose.
     pub role: Role,
     /// 1 for scalars, 2 or 3 for vectors.
     pub components: usize,
     /// Element type.
     pub dtype: DType,
-    /// UDUNITS spelling, `1` where non-dimensional.
+    /// UDUNITS spelling; `1` if non-dimensional.
     pub units: String,
-    /// CF standard name, empty if there is none.
+    /// CF standard name, or empty.
     pub standard_name: String,
     /// A few words for a label.
     pub long_name: String,
 }
 
-/// Numbers of a q file's header, one set a zone. NaN where the file does not give them.
+/// Numbers of a q file's header, one set per zone. NaN if not given.
 #[derive(Copy, Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FlowHeader {
     /// Free-stream Mach number.
@@ -79,9 +79,10 @@ pub struct FlowHeader {
     pub alpha: f64,
     /// Reynolds number.
     pub reynolds: f64,
-    /// Time in L / a_inf, or in the catalog's unit of time where that is a second. Of single precision the shortest decimal number.
+    /// Time in L / a_inf, or in the catalog's unit of time if that is a second. For single precision, the shortest
+    /// decimal number.
     pub time: f64,
-    /// Ratio of specific heats, 1.4 unless the file says otherwise.
+    /// Ratio of specific heats; 1.4 by default.
     pub gamma: f64,
 }
 
@@ -92,55 +93,55 @@ pub struct ZoneInfo {
     pub name: String,
     /// Points along i, j, k; 1 along a collapsed direction.
     pub dims: [usize; 3],
-    /// Arrays, coordinates first, then iblank, then fields in file order.
+    /// Coordinates first, then iblank, then fields in file order.
     pub arrays: Vec<ArrayInfo>,
     /// Header numbers by step.
     pub headers: Vec<FlowHeader>,
 }
 
-/// Everything that is known about a dataset without reading its pages.
+/// All data about a dataset besides its pages.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Catalog {
     /// e.g. `PLOT3D, Fortran unformatted, little-endian, float32` or `Farfield store (Zarr v3)`.
     pub format: String,
-    /// What was guessed from content, one sentence each.
+    /// Guesses from content, one sentence each.
     pub guessed: Vec<String>,
-    /// Names of files whose numbers may as well be in PLANES order as in WHOLE order, which was assumed.
+    /// Files whose numbers may be in PLANES order as well as in WHOLE order, which was assumed.
     pub order_assumed: Vec<String>,
-    /// 2 or 3: number of coordinates of a position.
+    /// Coordinates of a position: 2 or 3.
     pub dimension: usize,
     /// The zones in file order.
     pub zones: Vec<ZoneInfo>,
     /// Time of each step.
     pub times: Vec<f64>,
-    /// Whether the times only number the steps: nothing says how far apart they are.
+    /// Whether the times only number the steps.
     pub times_counted: bool,
     /// Unit of the times.
     pub time_units: String,
-    /// The `NAME.p3d.json` that applies, as parsed (null if none): reference values, scales.
+    /// The `NAME.p3d.json` that applies (null if none): reference values, scales.
     pub settings: serde_json::Value,
 }
 
-/// What a remark says about a file whose sizes add up, but whose values make no sense.
+/// Remark: a file's sizes add up, but its values make no sense.
 pub(crate) const DOUBT: &str = "most of its numbers do not look like";
-/// ... about a file whose records may be planes as well as arrays.
+/// Remark: a file's records may be planes as well as arrays.
 pub(crate) const EITHER: &str = "has as many records as planes and as arrays";
-/// ... about numbers that only some runs use: these are about the Mach number, ...
+/// Remarks on numbers that only some runs use: the Mach number, ...
 pub(crate) const OF_FREE_STREAM: &str = "What is made of the free stream (pressure_coefficient)";
 /// ... energy or the ratio of specific heats, ...
 pub(crate) const OF_ENERGY: &str = "What is made of energy (pressure, mach, temperature, ...)";
 /// ... and times.
 pub(crate) const OF_TIME: &str = "The times of the steps are those of";
-/// ... about steps of which nothing says when they are.
+/// Remark: steps without times.
 pub(crate) const NUMBERED: &str = "are numbered from 0";
-/// What to do then.
+/// The advice for them.
 pub(crate) const SAY_DT: &str = "--dt says how far apart they are";
-/// ... about steps that are not in the order of their names.
+/// Remark: steps not in the order of their names.
 pub(crate) const SORTED: &str = "are sorted by the times in the q headers";
-/// ... about steps that are counted where some are missing.
+/// Remark: some of the counted steps are missing.
 pub(crate) const COUNTED: &str = "--dt counts files";
 
-/// The remark about steps without times. `why` says why times in the files are not used; empty where no file has any.
+/// The remark on steps without times. `why`: why times in the files are not used; empty if there are none.
 pub(crate) fn untimed_steps(steps: usize, why: &str) -> String {
     if why.is_empty() {
         format!("No file gives the times of the {steps} steps; they {NUMBERED}. {SAY_DT}.")
@@ -149,7 +150,7 @@ pub(crate) fn untimed_steps(steps: usize, why: &str) -> String {
     }
 }
 
-/// Refuses a distance between steps that is none.
+/// Refuses a distance between steps that is not positive and finite.
 ///
 /// # Errors
 /// [`FieldError::Usage`].
@@ -160,7 +161,7 @@ pub(crate) fn check_dt(dt: Option<f64>) -> Result<(), FieldError> {
     }
 }
 
-/// Refuses times that are not one a step, or do not rise.
+/// Refuses times that are not one per step, or do not rise.
 ///
 /// # Errors
 /// [`FieldError::Usage`].
@@ -179,17 +180,17 @@ impl Catalog {
         self.zones.iter().flat_map(|z| &z.arrays).find(|a| a.name == name)
     }
 
-    /// The remarks that whoever uses the data should hear, not only who asks what it is.
+    /// The remarks for every user of the data.
     pub fn doubts(&self) -> impl Iterator<Item = &str> {
         self.guessed.iter().map(String::as_str).filter(|s| s.contains(DOUBT) || s.contains(EITHER))
     }
 
-    /// The remarks about the order of files and about missing ones, which whoever uses several steps should hear.
+    /// The remarks on the order of files and on missing ones.
     pub fn notes(&self) -> impl Iterator<Item = &str> {
         self.guessed.iter().map(String::as_str).filter(|s| s.contains(SORTED) || s.contains(COUNTED))
     }
 
-    /// Why nothing says when the steps are, and what to do, where they are only numbered.
+    /// Why the steps have no times, and what to do.
     pub fn untimed(&self) -> Option<String> {
         if !self.times_counted {
             return None;
@@ -200,13 +201,13 @@ impl Catalog {
     }
 }
 
-/// Reads whole rows of one array straight from its file, in order, for converters and index builders: large sequential
-/// reads that pass the pager by. `out` is caller's memory, charged by the caller.
+/// Reads whole rows of one array from its file in order, for converters and index builders. Such large sequential reads
+/// bypass the pager. The caller charges `out`.
 pub trait RowReader: Send + Sync {
     /// Fills `out` with rows `j0..j1` (all i) of plane `k` of component `c` at `step`, native byte order.
     ///
     /// # Errors
-    /// Names the file, and what is wrong with it.
+    /// Names the file and the fault.
     fn read_rows(
         &self,
         step: usize,
@@ -216,12 +217,12 @@ pub trait RowReader: Send + Sync {
         out: &mut [u8],
     ) -> Result<(), FieldError>;
 
-    /// Whether [`Self::read_box`] reads less than the same box row by row would: true where a row lies in several pages.
+    /// Whether [`Self::read_box`] reads less than rows would, because a row lies in several pages.
     fn by_boxes(&self) -> bool {
         false
     }
 
-    /// Fills `out` with the points `[i, j, k]` of all components at `step`: component by component, each `[k, j, i]`.
+    /// Fills `out` with the points `[i, j, k]` of all components at `step`: per component, `[k, j, i]`.
     ///
     /// # Errors
     /// As [`Self::read_rows`]; [`FieldError::Internal`] unless [`Self::by_boxes`].
@@ -229,11 +230,11 @@ pub trait RowReader: Send + Sync {
         Err(FieldError::Internal("an array without boxes was read by boxes"))
     }
 
-    /// What it has read so far.
+    /// The reads so far.
     fn tally(&self) -> &ReadCounter;
 }
 
-/// Counts what is read from files without the pager.
+/// Reads from files without the pager.
 #[derive(Debug, Default)]
 pub struct ReadCounter {
     bytes: AtomicU64,
@@ -241,7 +242,7 @@ pub struct ReadCounter {
 }
 
 impl ReadCounter {
-    /// Takes note of a read.
+    /// Counts one read.
     pub fn add(&self, bytes: u64) {
         self.bytes.fetch_add(bytes, Relaxed);
         self.reads.fetch_add(1, Relaxed);

@@ -1,28 +1,30 @@
 //! The trilinear map of a hexahedral cell and its inverse.
 //!
-//! Theory. With corners p(a b c), a, b, c in {0, 1} along i, j, k, a point is
+//! *Theory.* With corners p(a b c), a, b, c in {0, 1} along i, j, k, a point is
 //!
 //! ```text
 //! x(r, s, t) = a0 + a1 r + a2 s + a3 t + a4 rs + a5 st + a6 rt + a7 rst
 //! ```
 //!
-//! and its inverse is found by Newton's method. Practice. Each coordinate's row holds the three partial derivatives and
-//! the point of the bottom face in its four lanes (`K0 + K1 W1 + K2 W2 + K3 W3`), so one iteration is nine fused
-//! multiply-adds, three cross products that give the adjugate, and one division: about 60 cycles of latency.
-//! Cells that are collapsed along an edge, or that Newton does not settle on, go to a damped least-squares solve.
+//! Its inverse is found by Newton's method.
+//!
+//! *Practice.* A coordinate's row has four lanes (`K0 + K1 W1 + K2 W2 + K3 W3`): its three partial derivatives, and the
+//! point of the bottom face. One iteration is nine fused multiply-adds, three cross products for the adjugate, and one
+//! division: about 60 cycles of latency. If an edge is collapsed, or Newton does not converge, a damped least-squares
+//! solve follows.
 
 use crate::simd::V4;
 
-/// A point within a cell: fractions along i, j, k.
+/// Fractions along i, j, k within a cell.
 pub type Rst = [f64; 3];
 
-/// Fractions may pass the faces by this much: the spacing of doubles near 1 times the conditioning of a stretched cell,
-/// so that a point on a shared face is in one of its cells whatever the rounding.
+/// Fractions may pass the faces by this much: the spacing of doubles near 1 times the conditioning of a stretched cell.
+/// So, despite rounding, a point on a shared face is in one of its cells.
 pub const FACE_TOLERANCE: f64 = 1e-9;
 
-/// Newton stops when the last correction is below this; the error left is its square times the cell's warp.
+/// Newton stops at a smaller correction. The remaining error is its square times the cell's warp.
 const NEWTON_STEP: f64 = 1e-6;
-/// More corrections than any cell that is not degenerate has ever needed (eight in the property tests).
+/// More corrections than any nondegenerate cell has needed (eight in the property tests).
 const NEWTON_MAX: usize = 12;
 
 /// A cell's map from (r, s, t) to physical space.
@@ -31,10 +33,10 @@ pub struct CellMap {
     k: [[V4; 4]; 3],
 }
 
-/// What the inverse found.
+/// The result of an inversion.
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub enum Inverse {
-    /// The fractions, inside or outside of the unit cube.
+    /// The fractions, inside or outside the unit cube.
     At(Rst),
     /// No solution near the cell.
     None,
@@ -91,13 +93,13 @@ impl CellMap {
         self.rows_v4(V4::from_xyz(q)).map(V4::xyz)
     }
 
-    /// Determinant of the Jacobian at the centre: the cell's volume but for warp, negative for left-handed cells.
+    /// Determinant of the Jacobian at the centre: the cell's volume up to warp; negative for left-handed cells.
     pub fn volume(&self) -> f64 {
         let [x, y, z] = self.rows_v4(V4::from_xyz([0.5; 3]));
         x.dot3(y.cross(z))
     }
 
-    /// Velocity in fractions a unit of time, for a physical velocity at (r, s, t). `None` where the map is singular.
+    /// A physical velocity at (r, s, t) in fractions per unit of time. `None` if the map is singular.
     pub fn computational(&self, q: Rst, v: [f64; 3]) -> Option<[f64; 3]> {
         let [x, y, z] = self.rows_v4(V4::from_xyz(q));
         let (cx, cy, cz) = (y.cross(z), z.cross(x), x.cross(y));
@@ -107,7 +109,7 @@ impl CellMap {
         d.iter().all(|c| c.is_finite()).then_some(d)
     }
 
-    /// Newton from `start`. Deterministic: the result depends on the cell, the point and the start alone.
+    /// Newton's method from `start`. The result depends on the arguments alone.
     #[inline(always)]
     pub fn invert(&self, p: V4, start: Rst) -> Inverse {
         let (px, py, pz) = (p.lane::<0>(), p.lane::<1>(), p.lane::<2>());
@@ -127,7 +129,7 @@ impl CellMap {
             if step.abs().all_less_xyz(limit) {
                 return Inverse::At(q.xyz());
             }
-            // NaN ends here as well: a singular map, or far outside, where the trilinear map may fold.
+            // NaN ends here as well: a singular map, or a point far outside, where the trilinear map may fold.
             if !q.abs().all_less_xyz(V4::splat(FAR)) {
                 break;
             }
@@ -135,8 +137,8 @@ impl CellMap {
         self.invert_damped(p.xyz(), start)
     }
 
-    /// Levenberg-Marquardt on the residual, for collapsed edges and folds: where an edge has shrunk to a point the
-    /// fractions along it are arbitrary, and any that reproduce the point will do.
+    /// Levenberg-Marquardt on the residual, for collapsed edges and folds. Along a collapsed edge, any fractions that
+    /// reproduce the point are valid.
     #[cold]
     #[inline(never)]
     fn invert_damped(&self, p: [f64; 3], start: Rst) -> Inverse {
@@ -193,7 +195,7 @@ impl CellMap {
     }
 }
 
-/// Beyond this many cells away the trilinear map of a warped cell says nothing about where the point is.
+/// Cells away from which the trilinear map of a warped cell does not locate a point.
 const FAR: f64 = 50.0;
 
 fn solve3(m: [[f64; 3]; 3], b: [f64; 3]) -> Option<[f64; 3]> {
@@ -206,7 +208,7 @@ fn solve3(m: [[f64; 3]; 3], b: [f64; 3]) -> Option<[f64; 3]> {
     d.iter().all(|c| c.is_finite()).then_some(d)
 }
 
-/// Monomial coefficients (1, r, s, t, rs, st, rt, rst) of the trilinear interpolant of eight corner values.
+/// Coefficients of 1, r, s, t, rs, st, rt, rst in the trilinear interpolant of eight corner values.
 #[inline(always)]
 pub fn monomials(p: &[V4; 8]) -> [V4; 8] {
     let a1 = p[1] - p[0];
@@ -253,7 +255,7 @@ impl Interpolant {
     }
 }
 
-/// The trilinear interpolant of one scalar at (r, s, t), by the same arithmetic as [`Interpolant::at`].
+/// The trilinear interpolant of one scalar at (r, s, t), with the arithmetic of [`Interpolant::at`].
 #[inline]
 pub fn interpolate_scalar(c: &[f64; 8], q: Rst) -> f64 {
     let p: [V4; 8] = core::array::from_fn(|n| V4::splat(c[n]));
@@ -301,7 +303,7 @@ mod tests {
 
     #[test]
     fn collapsed_edge_polar_axis() {
-        // A wedge round an axis: the face r = 0 is a line, every t there is the same point.
+        // A wedge round an axis: the face r = 0 is a line, and every t there gives the same point.
         let m = CellMap::new(&corners(|r, s, t| {
             let a = 0.3 * t;
             [r * a.cos(), r * a.sin(), s]

@@ -1,4 +1,4 @@
-//! Cells as a worker keeps them: geometry, iblank, vector and sampled fields, ready for a step.
+//! Loaded cells of a worker, ready for a step.
 
 use crate::cell::{monomials, CellMap, Interpolant};
 use crate::lattice::Lattice;
@@ -8,18 +8,18 @@ use crate::shape::{Blank, CellGeometry, CellId, DomainCell};
 use crate::simd::V4;
 use crate::time_interpolated::between;
 
-/// A cell with everything that a step in it needs: its map, the traced vector and the sampled fields are trilinear in the fractions.
+/// A cell with all data of a step in it; all are trilinear in the fractions.
 #[derive(Clone)]
 pub struct Loaded<C = CellId> {
-    /// Which.
+    /// The cell.
     pub cell: C,
-    /// Directions of one point.
+    /// Directions with only one point.
     pub thin: [bool; 3],
-    /// What iblank says; a hole where the geometry is no number.
+    /// From iblank; a hole if the geometry is not finite.
     pub blank: Blank,
-    /// What iblank alone says, and of which cell: that may be known before the rest is.
+    /// From iblank alone, with its cell: it may be loaded first.
     iblank: (C, Blank),
-    /// The moment that the geometry is of, where the cell moves.
+    /// The moment of the geometry, if the cell moves.
     pub(crate) weight: f64,
     /// Monomials of the map from (r, s, t) to physical space.
     pub shape: [V4; 8],
@@ -27,7 +27,7 @@ pub struct Loaded<C = CellId> {
     pub vector: Interpolant,
     /// Whether vector and sampled fields are loaded.
     pub(crate) full: bool,
-    /// Corner values of the sampled fields, a row a component.
+    /// Corner values of the sampled fields, a row per component.
     pub sampled: Vec<[f64; 8]>,
 }
 
@@ -49,20 +49,19 @@ impl<C: DomainCell> Loaded<C> {
         }
     }
 
-    /// Nothing is kept any more.
     pub(crate) fn forget(&mut self) {
         (self.cell, self.iblank.0) = (C::NOWHERE, C::NOWHERE);
     }
 
-    /// Takes over a usable cell by positions and vectors at the eight corners of the unit cube of its fractions; `sampled` is there. A cell
-    /// whose map is linear has those of the parallelepiped that its edges span, whatever part of that it fills.
+    /// Loads a usable cell from positions and vectors at the corners of the unit cube of its fractions; `sampled` is
+    /// loaded already. A cell with a linear map passes the corners of the parallelepiped that its edges span.
     pub fn take(&mut self, cell: C, corners: &[V4; 8], vector: &[V4; 8]) {
         (self.cell, self.blank, self.thin, self.full) = (cell, Blank::Field, [false; 3], true);
         self.shape = monomials(corners);
         self.vector = Interpolant::new(vector);
     }
 
-    /// (r, s, t) to physical space.
+    /// The map from (r, s, t) to physical space.
     #[inline(always)]
     pub fn map(&self) -> CellMap {
         CellMap::from_monomials(&self.shape)
@@ -70,7 +69,7 @@ impl<C: DomainCell> Loaded<C> {
 }
 
 impl Loaded {
-    /// Takes over the geometry of a cell of a uniform grid.
+    /// Loads the geometry of a cell of a uniform grid.
     #[inline(always)]
     pub(crate) fn take_even(
         &mut self,
@@ -87,7 +86,7 @@ impl Loaded {
         Ok(())
     }
 
-    /// Takes over another cell's geometry, if all of it is there.
+    /// Loads the geometry of any other cell, if all of it is resident.
     #[inline(always)]
     pub(crate) fn take_shape(&mut self, cell: CellId, at: &mut impl Corners, grid: GridSlots) -> Result<(), Miss> {
         let mut shape = CellGeometry { corners: [V4::zero(); 8], thin: grid.thin };
@@ -104,8 +103,8 @@ impl Loaded {
         Ok(())
     }
 
-    /// Takes over the geometry of a cell that moves, as it is at the present moment. Its points at the steps are loaded once between
-    /// two of them: a step of a method looks at a cell at several moments.
+    /// Loads the geometry of a moving cell at the present moment. Its points at the two steps are loaded once, because
+    /// a step reads a cell at several moments.
     #[inline(never)]
     pub(crate) fn take_moving<N: Nodes>(
         &mut self,
@@ -131,7 +130,7 @@ impl Loaded {
         Ok(())
     }
 
-    /// What iblank says of a cell, kept from then on.
+    /// Loads and caches the iblank of a cell.
     #[inline(always)]
     pub(crate) fn take_iblank(
         &mut self,
@@ -152,7 +151,7 @@ impl Loaded {
 pub struct LaterValues {
     /// The traced vector.
     pub vector: Interpolant,
-    /// Corner values of the sampled fields, a row a component.
+    /// Corner values of the sampled fields, a row per component.
     pub sampled: Vec<[f64; 8]>,
 }
 
@@ -162,7 +161,7 @@ impl Default for LaterValues {
     }
 }
 
-/// The points of a cell that moves, at the two steps between which the moment is.
+/// The points of a moving cell at the two steps around the moment.
 pub(crate) struct MovingCorners {
     cell: CellId,
     corners: [[V4; 8]; 2],
@@ -173,7 +172,6 @@ impl MovingCorners {
         Self { cell: CellId::NOWHERE, corners: [[V4::zero(); 8]; 2] }
     }
 
-    /// Nothing is kept any more.
     pub(crate) fn forget(&mut self) {
         self.cell = CellId::NOWHERE;
     }
@@ -194,13 +192,11 @@ impl MovingCorners {
     }
 }
 
-/// What a zone says of its grid.
 #[derive(Copy, Clone)]
 pub(crate) struct GridSlots {
     xyz: usize,
     pub(crate) iblank: Option<usize>,
     thin: [bool; 3],
-    /// Zones of the dataset.
     pub(crate) zones: usize,
 }
 
@@ -212,8 +208,8 @@ impl GridSlots {
     }
 }
 
-/// What iblank, array `array`, says of a cell in a dataset of so many zones. A negative value that names none of them counts as
-/// field, as every value does that the format does not define.
+/// The meaning of iblank (`array`) for a cell, in a dataset of `zones` zones. Negative values that name no zone count
+/// as field, as do undefined ones.
 #[inline(always)]
 fn blank(at: &mut impl Corners, array: usize, zones: usize) -> Result<Blank, Miss> {
     let mut b = [0.0; 8];

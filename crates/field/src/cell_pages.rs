@@ -1,4 +1,4 @@
-//! What a worker remembers of where cells lie: translated once, their pages looked up once while they are pinned.
+//! A worker's cache of translated cells and of their pages. A page is looked up once while it is pinned.
 
 use crate::nodes::Zone;
 use crate::translate::NodeAddress;
@@ -7,7 +7,7 @@ use pager::id::PageId;
 use pager::{Lookup, Worker};
 use std::cell::Cell;
 
-/// A zone's pages, as a worker sees them at one time step.
+/// A zone's pages, for one worker at one time step.
 pub(crate) struct ZonePages<'a> {
     pub(crate) zone: usize,
     pub(crate) z: &'a Zone,
@@ -16,8 +16,8 @@ pub(crate) struct ZonePages<'a> {
 }
 
 impl ZonePages<'_> {
-    /// A number for the worker's pins at this step: what is remembered under another one is out of date, or of another step. A worker
-    /// that lets go of its pins a million times a second gets to the next step's numbers in twelve days.
+    /// A number for the worker's pins at this step: entries of other numbers are invalid. A worker that releases its
+    /// pins a million times a second reaches the next step's numbers in twelve days.
     #[inline(always)]
     fn epoch(&self) -> u64 {
         self.worker.releases().wrapping_add(u64::from(self.step) << 40)
@@ -37,14 +37,14 @@ impl ZonePages<'_> {
     }
 }
 
-/// Page numbers whose pages are remembered: some tens are in play while four lines take turns.
+/// Page numbers with cached pages: some tens are in use while four lines take turns.
 pub(crate) const GROUPS: usize = 64;
 
-/// The pages of a zone's arrays that have the same number.
+/// The pages of equal number of a zone's arrays.
 pub(crate) struct Group {
     zone: Cell<usize>,
     number: Cell<u64>,
-    /// 1. What `pages` says holds in this epoch: while the worker's pins and the step are the same.
+    /// 1. The epoch of `pages`: while the worker's pins and the step are the same.
     epoch: Cell<u64>,
     /// 2. A bit for each of `pages` that is set.
     here: Cell<u64>,
@@ -70,7 +70,7 @@ impl Group {
     /// The only place for a number.
     #[inline(always)]
     pub(crate) fn of<'a>(groups: &'a [Self; GROUPS], pages: &ZonePages, number: u64) -> &'a Self {
-        // Neighbours along any axis, and the same number of other zones and steps, fall on different places (Fibonacci hashing).
+        // Fibonacci hashing: neighbours along any axis, and other zones and steps, fall on different places.
         let of = (pages.zone as u64) << 32 | u64::from(pages.step) << 48;
         let mixed = number.wrapping_add(of).wrapping_mul(0x9E37_79B9_7F4A_7C15);
         &groups[(mixed >> (u64::BITS - GROUPS.trailing_zeros())) as usize % GROUPS]
@@ -81,7 +81,7 @@ impl Group {
         self.number.get() == number && self.zone.get() == zone && self.epoch.get() == epoch
     }
 
-    /// The page of an array, looked up once while it is pinned.
+    /// The page of an array; looked up once while it is pinned.
     #[inline(always)]
     pub(crate) fn page(&self, pages: &ZonePages, array: usize, number: u64) -> Result<*const u8, NotHere> {
         let epoch = pages.epoch();
@@ -104,23 +104,22 @@ impl Group {
     }
 }
 
-/// Cells whose places are remembered.
+/// Cells with cached places.
 pub(crate) const KNOWN: usize = 16;
-/// Arrays of a zone whose pages are remembered with a cell: coordinates, iblank and the variables of a solution come first.
+/// Arrays of a zone with cached pages. Coordinates, iblank and the variables of a solution come first.
 const ARRAYS: usize = 8;
 
-/// Where a cell lies.
 pub(crate) struct CellPages {
-    /// Zone and low corner, two numbers in each.
+    /// Zone and low corner, two numbers in each word.
     key: [Cell<u64>; 2],
     pub(crate) low: Cell<NodeAddress>,
-    /// Axes along which its corners lie in different pages.
+    /// Axes along which the cell's corners lie in different pages.
     pub(crate) apart: Cell<usize>,
-    /// 1. What `pages` says holds in this epoch: while the worker's pins and the step are the same.
+    /// 1. The epoch of `pages`: while the worker's pins and the step are the same.
     epoch: Cell<u64>,
     /// 2. A bit for each of `pages` that is set.
     here: Cell<u64>,
-    /// A row for each corner that is the first in its page, a column for each array.
+    /// A row per corner that is the first in its page, a column per array.
     pages: [[Cell<*const u8>; ARRAYS]; 8],
 }
 
@@ -141,7 +140,7 @@ impl Default for CellPages {
 }
 
 impl CellPages {
-    /// Where a cell lies, as one of `cells` says from now on.
+    /// The place of a cell, from then on in `cells`.
     #[inline(always)]
     pub(crate) fn of<'a>(
         cells: &'a [Self; KNOWN],
@@ -149,10 +148,10 @@ impl CellPages {
         pages: &ZonePages,
         cell: [u32; 3],
     ) -> &'a Self {
-        // Put together in registers: compared as four numbers in memory they were waited for.
+        // Packed in registers: comparing four numbers in memory stalled.
         let two = |a: u32, b: u32| u64::from(a) << 32 | u64::from(b);
         let key = [two(pages.zone as u32, cell[0]), two(cell[1], cell[2])];
-        // Neighbours along any one axis have places of their own, and so has the cell at the next step.
+        // Neighbours along an axis, and the cell at the next step, have different places.
         let of_cell = cell[0].wrapping_add(cell[1].wrapping_mul(2)).wrapping_add(cell[2].wrapping_mul(4));
         let place = of_cell.wrapping_add(pages.step.wrapping_mul(8));
         let known = &cells[place as usize % KNOWN];
@@ -209,7 +208,8 @@ impl CellPages {
         Ok(page)
     }
 
-    /// The corners of a cell that lies in more than one page; `not_here` is told of each page that is not, whose corners have none.
+    /// The corners of a cell in several pages. `not_here` gets each page that is not resident; its corners have null
+    /// pointers.
     #[inline(always)]
     pub(crate) fn across(
         &self,
@@ -236,7 +236,7 @@ impl CellPages {
         Across { pages: of_corners, low, step: pages.z.translation.corner_steps(apart) }
     }
 
-    /// The pages of all corners, if each is known.
+    /// The pages of all corners, if each is cached.
     #[inline(always)]
     fn all(&self, array: usize) -> Option<[*const u8; 8]> {
         let (apart, column) = (self.apart.get() % 8, array % ARRAYS);
@@ -246,7 +246,7 @@ impl CellPages {
     }
 }
 
-/// For corners that are apart along some axes (bit 0 for i, 1 for j, 2 for k), a bit for each that is the first in its page, as in
+/// A bit for each corner that is the first in its page, by the axes along which corners are apart. Bits are those of
 /// `CellPages::here` for the first array.
 const FIRSTS: [u64; 8] = {
     let mut firsts = [0; 8];
@@ -271,17 +271,17 @@ impl NotHere {
     }
 }
 
-/// The corners of a cell that lies in more than one page.
+/// The corners of a cell in several pages.
 pub(crate) struct Across {
-    /// Of each corner.
+    /// The page of each corner; null if not resident.
     pub(crate) pages: [*const u8; 8],
-    /// Point of the low corner in its page.
+    /// Element of the low corner in its page.
     low: usize,
     pub(crate) step: [isize; 3],
 }
 
 impl Across {
-    /// Point of a corner in its page.
+    /// Element of a corner in its page.
     #[inline(always)]
     pub(crate) fn element(&self, corner: usize) -> usize {
         let step = |a: usize| if corner >> a & 1 == 1 { self.step[a] } else { 0 };

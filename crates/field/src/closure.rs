@@ -1,4 +1,4 @@
-//! How much memory the steps of a tracer take in curvilinear zones: every page that one can need at a time.
+//! The closure of a tracer's steps in curvilinear zones: bytes of all pages that one step may need at once.
 
 use crate::dataset::Dataset;
 use crate::domain::Domains;
@@ -25,7 +25,7 @@ impl Dataset {
     }
 }
 
-/// See [`Domains::step_bytes`]: the pages on the way are those of boxes and shard indexes.
+/// See [`Domains::step_bytes`]. Pages that locate others are those of boxes and shard indexes.
 pub(crate) fn step_bytes(zones: &[Zone], fields: &[ZoneFields], pager: &Pager, steps: usize) -> u64 {
     let frame = |id: ArrayId| frame_bytes(pager, id);
     let of_zone = |(z, f): (&Zone, &ZoneFields)| {
@@ -35,18 +35,17 @@ pub(crate) fn step_bytes(zones: &[Zone], fields: &[ZoneFields], pager: &Pager, s
             used.iter().map(|a| (frame(z.arrays[*a].id) * corners + INDEX_BYTES) * times(z, *a, steps)).sum();
         let boxes: u64 =
             z.boxes.iter().map(|b| frame(b.id) * 2 + INDEX_BYTES / 8).sum::<u64>() * times(z, z.xyz, steps);
-        // The largest page is read encoded beside its frame; where components are put together, it is decoded beside it too.
-        // Buffers come in sizes a quarter apart.
+        // The largest page is read encoded beside its frame; several components are decoded beside it too. Sizes of
+        // buffers are a quarter apart.
         let buffers = |a: usize| if z.arrays[a].components > 1 { 2 } else { 1 };
-        // Of a derived page it is what making it takes.
+        // A derived page takes the bytes of its making.
         let beside = |a: &usize| (frame(z.arrays[*a].id) * 5 / 4 * buffers(*a)).max(z.arrays[*a].making);
         pages + boxes + used.iter().map(beside).max().unwrap_or(0)
     };
     zones.iter().zip(fields).map(of_zone).max().unwrap_or(0)
 }
 
-/// See [`Domains::neighbour_bytes`]: whether what lines run into is a wall follows from the places of a cell's corners at the two steps
-/// beside theirs.
+/// See [`Domains::neighbour_bytes`]. Walls follow from a cell's corners at the two neighbouring steps.
 pub(crate) fn neighbour_bytes(zones: &[Zone], pager: &Pager) -> u64 {
     let moving = zones.iter().filter(|z| !z.arrays[z.xyz].steady);
     let of_zone = |z: &Zone| {
@@ -57,7 +56,7 @@ pub(crate) fn neighbour_bytes(zones: &[Zone], pager: &Pager) -> u64 {
     moving.map(of_zone).max().unwrap_or(0)
 }
 
-/// See [`Domains::closure_bytes`]: in every other zone the geometry is what a particle that crosses is looked for by.
+/// See [`Domains::closure_bytes`]. In every other zone, the search for a crossing particle reads the geometry.
 pub(crate) fn closure_bytes(zones: &[Zone], fields: &[ZoneFields], pager: &Pager, steps: usize) -> u64 {
     let frame = |id: ArrayId| frame_bytes(pager, id);
     let (mut all, mut others, mut encoded) = (0u64, 0u64, 0u64);
@@ -72,7 +71,7 @@ pub(crate) fn closure_bytes(zones: &[Zone], fields: &[ZoneFields], pager: &Pager
         let geometry = z.iblank.into_iter().chain([z.xyz]);
         let geometry = geometry.map(|a| (frame(z.arrays[a].id) * corners + INDEX_BYTES) * times(z, a, steps));
         others += near * moments + geometry.sum::<u64>();
-        // A buffer for an encoded page may be a fifth larger than it.
+        // A buffer for an encoded page may be a fifth larger than the page.
         encoded = encoded
             .max(used.iter().map(|a| (frame(z.arrays[*a].id) * 6 / 5).max(z.arrays[*a].making)).max().unwrap_or(0));
     }
@@ -87,7 +86,7 @@ fn used(z: &Zone, f: &ZoneFields) -> Vec<usize> {
     used
 }
 
-/// At how many of so many time steps an array is read.
+/// Steps at which an array is read, of `steps` steps.
 fn times(z: &Zone, array: usize, steps: usize) -> u64 {
     if z.arrays[array].steady {
         1
@@ -101,5 +100,5 @@ fn frame_bytes(pager: &Pager, id: ArrayId) -> u64 {
     pager.map(id).page_bytes(PageId::new(id, 0, 0)).next_multiple_of(SYSTEM_PAGE) as u64
 }
 
-/// A shard index of the size that stores of a few shards have.
+/// Bytes of a shard index, as in stores of a few shards.
 const INDEX_BYTES: u64 = 16 << 10;

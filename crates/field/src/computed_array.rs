@@ -1,5 +1,4 @@
-//! Arrays whose numbers no file holds: they follow from a point's indices by a rule a component, as those of uniform and rectilinear
-//! grids do.
+//! Arrays that no file holds: their numbers follow from a point's indices, as in uniform and rectilinear grids.
 
 use crate::catalog::{DType, ReadCounter, RowReader};
 use crate::error::FieldError;
@@ -12,7 +11,7 @@ use pager::map::{Located, PageMap};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// The numbers of a component by the indices (i, j, k) of a point, 0-based.
+/// The numbers of a component by the 0-based indices (i, j, k).
 #[derive(Clone, Debug, PartialEq)]
 pub enum Rule {
     /// The same at all points.
@@ -21,14 +20,15 @@ pub enum Rule {
     Line {
         /// 0, 1 or 2.
         axis: usize,
-        /// One a point along the axis.
+        /// One per point along the axis.
         values: Arc<[f64]>,
     },
-    /// `origin + steps[0] * i + steps[1] * j + steps[2] * k`, where a step of 0 adds nothing: so what is uniform stays so to the last bit.
+    /// `origin + steps[0] * i + steps[1] * j + steps[2] * k`. A step of 0 adds nothing, so that components stay uniform
+    /// to the last bit.
     Uniform {
         /// At point (0, 0, 0).
         origin: f64,
-        /// From a point to the next along i, j and k.
+        /// The steps along i, j and k.
         steps: [f64; 3],
     },
 }
@@ -53,30 +53,30 @@ impl Rule {
     }
 }
 
-/// An array of a zone with a rule a component, at each step or at all.
+/// An array with one rule per component, by step or for all steps.
 #[derive(Debug)]
 pub struct ComputedArray {
     name: String,
     dims: [usize; 3],
     dtype: DType,
-    /// By step, or one for all.
+    /// By step, or one for all steps.
     steps: Vec<Vec<Rule>>,
-    /// Nothing is read.
+    /// Stays 0: nothing is read.
     tally: ReadCounter,
 }
 
 impl ComputedArray {
-    /// `steps` are rules of as many components each; there is one step at least.
+    /// `steps` is not empty; each has the same number of rules.
     pub(crate) fn new(name: String, dims: [usize; 3], dtype: DType, steps: Vec<Vec<Rule>>) -> Self {
         Self { name, dims, dtype, steps, tally: ReadCounter::default() }
     }
 
-    /// Steps that differ; 1 if the array is the same at every step.
+    /// Steps that differ; 1 if it is steady.
     pub fn steps(&self) -> usize {
         self.steps.len()
     }
 
-    /// What its numbers depend on.
+    /// A description of all that its numbers depend on.
     pub fn reading(&self) -> String {
         format!("{:?} {:?}", self.dtype, self.steps)
     }
@@ -91,7 +91,7 @@ impl ComputedArray {
         &self.steps[step.min(self.steps.len() - 1)]
     }
 
-    /// Writes a row of a component, its numbers `apart` bytes from one to the next.
+    /// Writes a row of a component, with `apart` bytes from number to number.
     fn row(&self, step: usize, c: usize, [j, k]: [usize; 2], out: &mut [u8], apart: usize) {
         let rule = &self.rules(step)[c];
         let size = self.dtype.size();
@@ -128,14 +128,14 @@ impl RowReader for ComputedArray {
     }
 }
 
-/// The pages of a computed array: runs of whole rows, as [`crate::inplace::InPlace`] has them.
+/// The pages of a computed array: runs of whole rows, as in [`crate::inplace::InPlace`].
 pub struct ComputedPages {
     rule: Arc<ComputedArray>,
     translation: Translation,
 }
 
 impl ComputedPages {
-    /// Pages of an array.
+    /// The pages of an array.
     pub fn new(rule: Arc<ComputedArray>) -> Self {
         let dims = rule.dims;
         Self { rule, translation: Translation::new(dims, page_box(dims)) }

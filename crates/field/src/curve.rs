@@ -1,9 +1,9 @@
-//! Morton's curve: a number for a place in space, such that places with near numbers lie near each other.
+//! Morton's curve: numbers of places in space. Near numbers are near places.
 
 /// Bits of each coordinate.
 pub const BITS: u32 = 14;
 
-/// The number of a place of a domain; each of its coordinates is below two to the power of [`BITS`].
+/// The number of a place in a domain. Each coordinate is below two to the power of [`BITS`].
 ///
 /// ```
 /// # use field::curve::morton_key;

@@ -1,4 +1,4 @@
-//! The files that arrays lie in, for reading rows in order. Pages are read through the pager's sources.
+//! The files of arrays, for reading rows in order. Pages are read through the pager's sources.
 
 use crate::error::FieldError;
 use std::fs::File;
@@ -8,11 +8,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// Files kept open for sequential reading.
 const OPEN: usize = 16;
 
-/// The files of a dataset, in the order in which layouts number them.
+/// The files of a dataset, in the order of their numbers in layouts.
 #[derive(Debug)]
 pub struct DataFiles {
     paths: Vec<PathBuf>,
-    /// The last ones used, newest last.
+    /// The last files used, newest last.
     open: Mutex<Vec<(usize, Arc<File>)>>,
 }
 

@@ -1,4 +1,4 @@
-//! A dataset that is open: what it holds, and the pager's numbers for it.
+//! Open datasets: catalogs, and arrays registered with the pager.
 
 use crate::catalog::{Catalog, Role, RowReader, ZoneInfo};
 use crate::computed_array::ComputedPages;
@@ -29,15 +29,15 @@ use std::sync::Arc;
 /// A field by name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FieldName {
-    /// Its name.
+    /// The name.
     pub name: String,
     /// The first zone that has it.
     pub first: usize,
-    /// How many zones have it.
+    /// Number of zones that have it.
     pub zones: usize,
 }
 
-/// A part of a dataset with a way of its own from a point to its pages. Unstructured and adaptive grids are to be two more kinds.
+/// A part of a dataset, with its own way from a point to pages.
 #[derive(Copy, Clone)]
 pub enum Domain<'a> {
     /// A block of a structured grid with nodes anywhere in space.
@@ -46,26 +46,26 @@ pub enum Domain<'a> {
     Uniform(&'a Volume),
 }
 
-/// An open dataset: a catalog of domains. Zones of flows come together, a volume comes alone.
+/// An open dataset: the zones of a flow, or one volume.
 pub struct Dataset {
-    /// What it holds.
+    /// The contents.
     pub catalog: Catalog,
-    /// Found once: it takes a look through all zones.
+    /// Computed once: it takes a pass over all zones.
     pub(crate) units: FlowUnits,
-    /// What runs have used of it.
+    /// The data that runs have used.
     pub uses: Uses,
-    /// The files that the zones lie in; `None` where there are no zones.
+    /// The format of the zones; `None` without zones.
     pub format: Option<Arc<dyn Format>>,
-    /// Curvilinear domains as the accessors see them.
+    /// The curvilinear domains.
     pub zones: Arc<[Zone]>,
     /// The uniform domain, if the dataset is a volume.
     pub volume: Option<Arc<Volume>>,
     /// Ranges of each zone's arrays by page, coarsest last: lower limits of each component, then upper, float64. Empty
-    /// where there is no index.
+    /// without an index.
     pub ranges: Vec<Vec<Vec<LevelId>>>,
     /// Derived fields that have pages.
     pub made: Arc<[DerivedField]>,
-    /// For all of the above, and for what the pager keeps of it.
+    /// Charges for all of the above and for the pager's records.
     pub(crate) charges: Vec<Arc<Charge>>,
 }
 
@@ -95,7 +95,7 @@ fn slots(catalog: &Catalog, zone: usize, ids: &[ArrayId], steps: impl Fn(usize) 
         .collect()
 }
 
-/// Bytes on the heap of the zones that [`zone`] makes of a catalog, with `boxes` levels of boxes in all.
+/// Bytes on the heap of the zones of a catalog, with `boxes` levels of boxes in all.
 fn held_by_zones(catalog: &Catalog, boxes: usize) -> u64 {
     let zone = |z: &ZoneInfo| {
         let names = heap_size::text(&z.name) + z.arrays.iter().map(|a| heap_size::text(&a.name)).sum::<u64>();
@@ -104,13 +104,13 @@ fn held_by_zones(catalog: &Catalog, boxes: usize) -> u64 {
     catalog.zones.iter().map(zone).sum::<u64>() + heap_size::grown::<BoxLevel>(boxes) + 48 * catalog.zones.len() as u64
 }
 
-/// Bytes on the heap of the map of pages of an array of a zone.
+/// Bytes on the heap of the page map of one array of a zone.
 fn map_bytes(zone: &str, array: &str) -> u64 {
     let map = heap_size::shared::<InPlace>().max(heap_size::shared::<ComputedPages>());
     map + heap_size::grown::<u8>(zone.len() + 1 + array.len()) + heap_size::grown::<[usize; 2]>(1)
 }
 
-/// The boxes of a grid that is `steady`, or moves.
+/// The levels of boxes of a grid, which is `steady` or moves.
 fn levels(boxes: &[LevelId], steady: bool) -> Vec<BoxLevel> {
     let level =
         |l: &LevelId| BoxLevel { id: l.id, translation: Translation::new(l.paging.dims, l.paging.page), steady };
@@ -143,13 +143,13 @@ impl Dataset {
     /// Registers a store.
     ///
     /// # Errors
-    /// [`FieldError::Usage`] for a zone without coordinates; [`FieldError::LimitTooSmall`] where the limit does not hold what is
-    /// kept of its zones.
+    /// [`FieldError::Usage`] for a zone without coordinates; [`FieldError::LimitTooSmall`] if the zones' metadata
+    /// exceed the limit.
     pub fn from_store(store: Store, pager: &Pager) -> Result<Self, FieldError> {
         Self::from_store_by(store, pager, &mut PagerRegistrar(pager))
     }
 
-    /// As [`Self::from_store`]; files and arrays come to the pager by way of `register`, which may put other sources in their place.
+    /// As [`Self::from_store`], but registers files and arrays through `register`, which may substitute other sources.
     ///
     /// # Errors
     /// As [`Self::from_store`].
@@ -205,14 +205,15 @@ impl Dataset {
         Self::in_place(Arc::new(zones), catalog, bytes, pager)
     }
 
-    /// Registers files whose arrays are paged where they lie. They have no boxes yet: see [`Self::with_boxes`]. `bytes` is the size of
-    /// `format` on the heap.
+    /// Registers files whose arrays are paged in place, without boxes (see [`Self::with_boxes`]). `bytes` is the size
+    /// of `format` on the heap.
     ///
     /// # Errors
-    /// [`FieldError::Usage`] for a zone without coordinates; [`FieldError::Unknown`] for an array without a layout;
-    /// [`FieldError::LimitTooSmall`] where the limit does not hold what is kept of the zones.
+    /// - [`FieldError::Usage`] for a zone without coordinates;
+    /// - [`FieldError::Unknown`] for an array without a layout;
+    /// - [`FieldError::LimitTooSmall`] if the zones' metadata exceed the limit.
     pub fn in_place(format: Arc<dyn Format>, catalog: Catalog, bytes: u64, pager: &Pager) -> Result<Self, FieldError> {
-        // A map of its pages for each array, with the layout's name.
+        // Each array has a page map, with the layout's name.
         let arrays = catalog.zones.iter().flat_map(|z| z.arrays.iter().map(move |a| map_bytes(&z.name, &a.name)));
         let names: u64 = arrays.sum();
         let bytes = bytes + names + heap_size::catalog(&catalog) + held_by_zones(&catalog, 0);
@@ -241,7 +242,7 @@ impl Dataset {
         Ok(Self { catalog, units, uses, format, zones: zones.into(), volume, ranges, made, charges })
     }
 
-    /// A volume as a dataset. Its arrays are registered, and charged, already.
+    /// A volume as a dataset. Its arrays are already registered and charged.
     pub fn from_volume(volume: Volume) -> Self {
         let mut empty = Self::empty();
         empty.catalog.format.clone_from(&volume.spec.format);
@@ -250,7 +251,7 @@ impl Dataset {
         empty
     }
 
-    /// A dataset without domains, for runs in which nothing is paged.
+    /// A dataset without domains, for runs that page nothing.
     pub fn empty() -> Self {
         let catalog = Catalog {
             format: String::new(),
@@ -276,22 +277,23 @@ impl Dataset {
         }
     }
 
-    /// Its domains: zones in file order, or the volume.
+    /// The domains: zones in file order, or the volume.
     pub fn domains(&self) -> impl Iterator<Item = Domain<'_>> {
         self.zones.iter().map(Domain::Curvilinear).chain(self.volume.as_deref().map(Domain::Uniform))
     }
 
-    /// Whether pages are read where foreign files hold them.
+    /// Whether pages are read from foreign files in place.
     pub fn is_in_place(&self) -> bool {
         self.format.as_ref().is_some_and(|f| f.is_in_place())
     }
 
-    /// Files that are paged in place with the boxes of an index, which is made of geometry alone and knows no ranges. Arrays keep their
-    /// numbers, so that pages that are in memory stay those of the dataset.
+    /// Files paged in place, with the boxes of an index, which is made of geometry alone. Arrays keep their ids, so
+    /// resident pages stay valid.
     ///
     /// # Errors
-    /// [`FieldError::Usage`] if the index is of other data; [`FieldError::Internal`] for a store, which has boxes of its own;
-    /// [`FieldError::LimitTooSmall`] where the limit does not hold the boxes.
+    /// - [`FieldError::Usage`] if the index is of other data;
+    /// - [`FieldError::Internal`] for a store, which has its own boxes;
+    /// - [`FieldError::LimitTooSmall`] if the boxes exceed the limit.
     pub fn with_boxes(&self, index: &Store, pager: &Pager) -> Result<Self, FieldError> {
         if !self.is_in_place() {
             return Err(FieldError::Internal("a store was given an index of boxes"));
@@ -300,7 +302,7 @@ impl Dataset {
             return Err(FieldError::Usage("the cached index is of other data; run `farfield cache clear`".into()));
         }
         let boxes: usize = index.zones.iter().map(|z| z.boxes.len()).sum();
-        // Catalog and zones take the place of those that there are.
+        // Catalog and zones replace the present ones.
         let bytes = index.held_by_pager() + heap_size::grown::<BoxLevel>(boxes) + 48 * self.zones.len() as u64;
         let mut charges = self.charges.clone();
         charges.push(heap_size::charge(pager, bytes, self.zones.len())?);
@@ -322,7 +324,7 @@ impl Dataset {
         })
     }
 
-    /// The same with other zones, which have more arrays behind those of the catalog.
+    /// The dataset with other zones, which have additional arrays.
     pub(crate) fn with_zones(&self, zones: Vec<Zone>, made: Vec<DerivedField>, charges: Vec<Arc<Charge>>) -> Self {
         Self {
             catalog: self.catalog.clone(),
@@ -337,17 +339,17 @@ impl Dataset {
         }
     }
 
-    /// Whole rows of the arrays, zone by zone in catalog order, for converters.
+    /// Row readers of all arrays, zone by zone in catalog order, for converters.
     ///
     /// # Errors
-    /// [`FieldError`] if a store cannot be reopened for it.
+    /// [`FieldError`] if a store cannot be reopened.
     pub fn rows(&self) -> Result<Vec<Vec<Arc<dyn RowReader>>>, FieldError> {
         let Some(format) = &self.format else { return Ok(Vec::new()) };
         let zones = self.catalog.zones.iter().enumerate();
         zones.map(|(n, z)| (0..z.arrays.len()).map(|a| format.rows(n, a)).collect()).collect()
     }
 
-    /// Refuses a time step that there is not.
+    /// Refuses a time step that does not exist.
     ///
     /// # Errors
     /// [`FieldError::Usage`].
@@ -371,7 +373,7 @@ impl Dataset {
         })
     }
 
-    /// All names of fields, those first that every zone has; stored before derived.
+    /// All names of fields: those of every zone first; stored before derived.
     pub fn field_names(&self) -> Vec<FieldName> {
         let mut found: Vec<(FieldName, usize)> = Vec::new();
         let mut places: HashMap<String, usize> = HashMap::new();
@@ -382,7 +384,7 @@ impl Dataset {
                     found.len() - 1
                 });
                 let (field, last) = &mut found[n];
-                // A zone that stores what can also be derived names it twice.
+                // A zone that stores a derivable field names it twice.
                 field.zones += usize::from(*last != zone);
                 *last = zone;
             }
@@ -408,7 +410,7 @@ impl Dataset {
     /// A field of a zone by name.
     ///
     /// # Errors
-    /// [`FieldError::Unknown`] where no zone has it, [`FieldError::Lacking`] where this one has not.
+    /// [`FieldError::Unknown`] if no zone has it, [`FieldError::Lacking`] if only others do.
     pub fn quantity(&self, zone: usize, name: &str) -> Result<Quantity, FieldError> {
         let z = &self.zones[zone];
         Quantity::named(z, name).ok_or_else(|| match self.zones_with(name).next() {
@@ -422,10 +424,10 @@ impl Dataset {
         })
     }
 
-    /// What is traced and sampled, for each zone, at a step.
+    /// The traced vector and sampled fields of each zone at a step.
     ///
     /// # Errors
-    /// [`FieldError::Unknown`], [`FieldError::Lacking`] with the zones that do not have a name, [`FieldError::Usage`].
+    /// [`FieldError::Unknown`]; [`FieldError::Lacking`], with the zones that lack a name; [`FieldError::Usage`].
     pub fn fields(
         &self,
         vector: Option<&str>,
@@ -439,7 +441,7 @@ impl Dataset {
         })
     }
 
-    /// What is traced and sampled at each step, for each zone; steps whose headers say the same share theirs.
+    /// [`Self::fields`] at each step. Steps with equal headers share theirs.
     ///
     /// # Errors
     /// As [`Self::fields`].
@@ -454,7 +456,7 @@ impl Dataset {
         Ok(all.into())
     }
 
-    /// Bytes on the heap of what [`Self::fields_over_time`] gives.
+    /// Bytes on the heap of the result of [`Self::fields_over_time`].
     pub fn fields_over_time_bytes(&self, sampled: &[String]) -> u64 {
         let steps = self.catalog.times.len().max(1);
         let differ = (0..steps).filter(|step| !self.says_as_before(*step)).count();
@@ -462,7 +464,7 @@ impl Dataset {
         differ as u64 * zone * self.zones.len() as u64 + heap_size::grown::<Arc<[ZoneFields]>>(steps)
     }
 
-    /// Whether the headers of a step say of the gas what those of the one before say.
+    /// Whether a step's headers give the same gas as those before.
     fn says_as_before(&self, step: usize) -> bool {
         let said = |zone: &ZoneInfo, step: usize| {
             zone.headers.get(step).or(zone.headers.last()).map(|h| [h.gamma.to_bits(), h.mach.to_bits()])
@@ -470,7 +472,7 @@ impl Dataset {
         step > 0 && self.catalog.zones.iter().all(|z| said(z, step) == said(z, step - 1))
     }
 
-    /// What is sampled at a step where zones differ in it: for each zone what `sampled` says of it. Nothing is traced.
+    /// The sampled fields of each zone at a step, by the names that `sampled` gives for it. No vector is traced.
     ///
     /// # Errors
     /// [`FieldError::Unknown`].
@@ -483,7 +485,7 @@ impl Dataset {
         each.collect::<Result<Vec<_>, _>>().map(Into::into)
     }
 
-    /// What fields of one zone are made of at a step; nothing is traced or sampled yet.
+    /// The arrays and the gas for fields of one zone at a step. Nothing is traced or sampled yet.
     ///
     /// # Errors
     /// [`FieldError::Usage`].
@@ -504,7 +506,7 @@ impl Dataset {
         Ok(fields)
     }
 
-    /// The error for a name that a line needs and that not every zone has.
+    /// The error for a name that a line needs and some zone lacks.
     fn not_everywhere(&self, name: String) -> FieldError {
         let has: HashSet<usize> = self.zones_with(&name).collect();
         if has.is_empty() {
@@ -520,9 +522,8 @@ impl Dataset {
         }
     }
 
-    /// Pages of all arrays at all steps, and of the boxes, ranges and shard indexes that go with them: everything that can be
-    /// asked of the pager. Files that are paged in place count the boxes that location makes for them, made or not, so that
-    /// the number does not depend on what a run needs.
+    /// All pages that can be requested from the pager: of all arrays at all steps, their boxes, ranges and shard
+    /// indexes. The boxes of files in place count, made or not, so the number does not depend on a run.
     ///
     /// # Errors
     /// [`FieldError::Format`] for zones too large for any index.
@@ -551,17 +552,17 @@ impl Dataset {
         })
     }
 
-    /// The remarks that whoever has used what was used of the data should hear.
+    /// The remarks on the data used so far.
     pub fn warnings(&self) -> Vec<&str> {
         self.uses.remarks(&self.catalog)
     }
 
-    /// Ratio of specific heats and free stream of a zone at a step, as its header says.
+    /// Ratio of specific heats and free stream of a zone at a step, from its header.
     pub(crate) fn gas(&self, zone: usize, step: usize) -> (f64, FreeStream) {
         self.units.gas(&self.catalog.zones[zone], step)
     }
 
-    /// Bytes of all pages of the arrays, decoded, all time steps.
+    /// Bytes of all decoded pages of the arrays, at all steps.
     pub fn bytes(&self) -> u64 {
         let steps = self.catalog.times.len().max(1) as u64;
         let of_zone = |z: &Zone| {

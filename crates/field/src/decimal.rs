@@ -1,23 +1,23 @@
 //! The decimal numbers that floats stand for.
 //!
-//! Who writes times or spans means decimal numbers: 0.1, and 0.9 nine steps later. In single precision 0.9 is 0.89999998, and three times
-//! the float64 nearest to 0.1 is 0.30000000000000004. What is shown rounds all of that away, so that a user gives 0.9, which then lies
-//! beyond the last time, or 0.3, which is no time step. Here the decimal number is found again that was meant: the shortest one of
-//! which the float is the nearest.
+//! Times and spans are written as decimal numbers: 0.1, and 0.9 nine steps later. In single precision 0.9 is
+//! 0.89999998, and three times the float64 nearest to 0.1 is 0.30000000000000004. Displays round this away. A user then
+//! gives 0.9, which lies beyond the last time, or 0.3, which is no time step. This module recovers the intended number:
+//! the shortest decimal with that nearest float.
 
-/// Farther powers of ten are no float64 exactly.
+/// Larger powers of ten are not exact in float64.
 const EXACT_POWER: u32 = 22;
-/// Whole numbers up to this are.
+/// Whole numbers up to this are exact.
 const EXACT_WHOLE: u128 = 1 << 53;
 
-/// The shortest decimal number that rounds to `x` in single precision, as the float64 nearest to it: 0.1 for the float32 nearest to 0.1,
-/// which is 0.10000000149011612.
+/// The float64 nearest to the shortest decimal number that rounds to `x`. For the float32 0.10000000149011612 this is
+/// 0.1.
 pub fn of_single(x: f32) -> f64 {
-    // Rust writes the shortest text that reads back as the same number; it is a number for `f64`, too, or NaN, or infinite.
+    // Rust writes the shortest text that reads back as the same number; `f64` parses it, NaN and infinities included.
     format!("{x:e}").parse().unwrap_or(f64::from(x))
 }
 
-/// `x` as a whole number and the power of ten that it is multiplied by; `None` for what is no number or infinite.
+/// `x` as a whole number and its power of ten; `None` for NaN and infinities.
 fn split(x: f64) -> Option<(i128, i32)> {
     let text = format!("{x:e}");
     let (digits, power) = text.split_once('e')?;
@@ -29,14 +29,14 @@ fn split(x: f64) -> Option<(i128, i32)> {
 /// `m` times ten to the power of `power`, rounded once.
 fn joined(m: i128, power: i32) -> Option<f64> {
     if m.unsigned_abs() <= EXACT_WHOLE && power.unsigned_abs() <= EXACT_POWER {
-        // Both are exact, so that the one operation rounds as reading the decimal number would.
+        // Both are exact, so this rounds as reading the decimal number does.
         let ten = 10f64.powi(power.abs());
         return Some(if power < 0 { m as f64 / ten } else { m as f64 * ten });
     }
     format!("{m}e{power}").parse().ok()
 }
 
-/// Numbers that are evenly apart, as decimal arithmetic has them: 0.3 after 0, 0.1 and 0.2, not 0.30000000000000004.
+/// Evenly spaced numbers in decimal arithmetic: 0.3 after 0, 0.1 and 0.2, not 0.30000000000000004.
 ///
 /// ```
 /// let tenths = field::decimal::Multiples::new(0.0, 0.1);
@@ -47,7 +47,7 @@ fn joined(m: i128, power: i32) -> Option<f64> {
 pub struct Multiples {
     from: f64,
     step: f64,
-    /// Both as whole numbers times the same power of ten, unless these are too large.
+    /// Both as whole numbers times one power of ten, unless they are too large.
     whole: Option<([i128; 2], i32)>,
 }
 
@@ -55,7 +55,7 @@ impl Multiples {
     /// `from`, `from + step`, and so on.
     pub fn new(from: f64, step: f64) -> Self {
         let whole = split(from).zip(split(step)).and_then(|(a, b)| {
-            // 0 has a power of its own, which says nothing.
+            // The power of 0 is arbitrary.
             let power = match (a.0, b.0) {
                 (0, _) => b.1,
                 (_, 0) => a.1,
@@ -113,7 +113,7 @@ mod tests {
         assert_eq!(Multiples::new(1e300, 1e300).at(3), 4e300);
     }
 
-    /// Whatever the numbers, it is what float64 makes of them, but for rounding.
+    /// The results equal those of float64 up to rounding.
     #[test]
     fn multiples_are_near_what_floats_make() {
         let third = 1.0 / 3.0;

@@ -4,7 +4,7 @@ use pager::error::{PageError, PageErrorKind};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-/// What can go wrong with a dataset. Every message names the path and says what to do.
+/// Errors of datasets. Every message names the path and says what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum FieldError {
     /// The path cannot be opened or read.
@@ -12,23 +12,23 @@ pub enum FieldError {
     Io {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: std::io::Error,
     },
-    /// The content is not what the format asks for.
+    /// The content violates the format.
     #[error("{path}: {message}", path = path.display())]
     Format {
         /// The file.
         path: PathBuf,
-        /// What is wrong and what to do.
+        /// The fault, and what to do.
         message: String,
     },
-    /// More than one reading of the content adds up (exit code 2).
+    /// Several readings of the content add up (exit code 2).
     #[error("{path}: {count} readings fit this file; choose one:\n{list}", path = path.display(), count = readings.len(), list = readings.join("\n"))]
     Ambiguous {
         /// The file.
         path: PathBuf,
-        /// Each reading with the options that choose it.
+        /// Each reading, with the options that choose it.
         readings: Vec<String>,
     },
     /// A name that the dataset does not have.
@@ -36,57 +36,57 @@ pub enum FieldError {
     Unknown {
         /// `field`, `zone`, ...
         what: &'static str,
-        /// What was asked for.
+        /// The requested name.
         name: String,
-        /// What there is.
+        /// The existing names.
         known: Vec<String>,
     },
-    /// A field that some zones have, asked for where it is not.
+    /// A field that only other zones have.
     #[error("no field named '{name}' in {}; {scope}there are: {}", few(zones), if known.is_empty() { "none".to_owned() } else { known.join(", ") })]
     Lacking {
-        /// What was asked for.
+        /// The requested name.
         name: String,
         /// The zones that do not have it.
         zones: Vec<String>,
-        /// Where `known` is, where that is not those zones: words before "there are".
+        /// Words before "there are", if `known` is not about these zones.
         scope: &'static str,
-        /// What there is.
+        /// The existing names.
         known: Vec<String>,
     },
-    /// An argument that makes no sense here.
+    /// An invalid argument.
     #[error("{0}")]
     Usage(String),
-    /// What goes wrong with a part of a document that a user wrote.
+    /// An error in a part of a user's document.
     #[error("{place}: {inner}")]
     At {
         /// The part, as `objects.2.color`.
         place: String,
-        /// What is wrong with it.
+        /// The error.
         inner: Box<Self>,
     },
-    /// The memory limit does not hold what is asked for.
+    /// The request exceeds the memory limit.
     #[error("the memory limit of {limit} bytes is too small: {what} needs {needs} bytes")]
     LimitTooSmall {
         /// The limit.
         limit: u64,
-        /// What would do.
+        /// A sufficient limit.
         needs: u64,
-        /// For what.
+        /// The subject.
         what: String,
     },
     /// A page failed.
     #[error(transparent)]
     Page(#[from] PageError),
-    /// A result cannot be written; the message names the file.
+    /// A result cannot be written. The message names the file.
     #[error("{0}")]
     Output(String),
-    /// The system does not let this user write a result; the message names the file (exit code 5).
+    /// This user may not write a result (exit code 5). The message names the file.
     #[error("{0}")]
     Denied(String),
-    /// The system refuses what a run needs: a thread, say.
+    /// The system refuses a resource of a run, as a thread.
     #[error("{0}")]
     System(String),
-    /// What cannot be, unless Farfield itself is wrong (exit code 70).
+    /// A fault of Farfield itself (exit code 70).
     #[error("a fault in Farfield: {0}; please report it with the command that shows it")]
     Internal(&'static str),
     /// Ctrl-C.
@@ -94,7 +94,7 @@ pub enum FieldError {
     Interrupted,
 }
 
-/// Names of zones, of many the first ones.
+/// Names of zones; only the first of many.
 fn few(zones: &[String]) -> String {
     const SHOWN: usize = 4;
     let shown = zones[..zones.len().min(SHOWN)].join(", ");
@@ -104,7 +104,7 @@ fn few(zones: &[String]) -> String {
     }
 }
 
-/// The one of `known` that a misspelt name may be meant to be.
+/// The one of `known` nearest to a misspelt name.
 pub fn nearest<'k>(name: &str, known: &'k [String]) -> Option<&'k str> {
     let most = match name.chars().count() {
         0..4 => return None,
@@ -115,7 +115,7 @@ pub fn nearest<'k>(name: &str, known: &'k [String]) -> Option<&'k str> {
     near.min_by_key(|(d, _)| *d).map(|(_, k)| k)
 }
 
-/// How many letters have to be put in, left out or changed to make one word of the other; neighbours that changed places count once.
+/// Edit distance: insertions, deletions, substitutions, and swaps of neighbours.
 fn distance(a: &str, b: &str) -> usize {
     let (a, b): (Vec<char>, Vec<char>) = (a.chars().take(100).collect(), b.chars().take(100).collect());
     let mut rows = vec![(0..=b.len()).collect::<Vec<usize>>()];
@@ -138,7 +138,7 @@ fn did_you_mean(name: &str, known: &[String]) -> String {
 }
 
 impl FieldError {
-    /// With the part of a document that it is about, where it is about what a user wrote there.
+    /// Adds the part of a document, if the error is about a user's input there.
     #[must_use]
     pub fn at(self, place: impl Into<String>) -> Self {
         match self {
@@ -148,7 +148,7 @@ impl FieldError {
             other => other,
         }
     }
-    /// For a result that cannot be written: `message` names the file, `why` is what the system said.
+    /// The error for a result that cannot be written. `message` names the file; `why` is the system's error.
     pub fn output(message: String, why: &std::io::Error) -> Self {
         if why.kind() == ErrorKind::PermissionDenied {
             Self::Denied(message)
@@ -156,7 +156,7 @@ impl FieldError {
             Self::Output(message)
         }
     }
-    /// Whether permissions are in the way, of a source as of a result.
+    /// Whether permissions are the cause, of a source or of a result.
     pub fn is_access(&self) -> bool {
         match self {
             Self::Io { source, .. } => source.kind() == ErrorKind::PermissionDenied,
@@ -169,12 +169,12 @@ impl FieldError {
     pub fn format(path: impl Into<PathBuf>, message: impl Into<String>) -> Self {
         Self::Format { path: path.into(), message: message.into() }
     }
-    /// For what goes wrong where things are kept in `folder` for the next time.
+    /// Adds advice to errors of files in `folder`, a cache.
     #[must_use]
     pub fn in_cache(self, folder: &Path) -> Self {
         match self {
             Self::Io { path, source } if path.starts_with(folder) => {
-                // The system's word alone: a converter's advice is for stores.
+                // The system's message alone: a converter's advice is for stores.
                 let why = if source.kind() == ErrorKind::StorageFull {
                     "no space left on device".into()
                 } else {

@@ -1,23 +1,23 @@
-//! What a run traces and samples, resolved to the arrays of each zone.
+//! The traced vector and sampled fields of a run, resolved to the arrays of each zone.
 
 use crate::error::FieldError;
 use crate::nodes::{Corners, Miss, Zone};
 use crate::quantity::{ConservedCorners, Derived, FreeStream, Quantity, Sources};
 use crate::simd::V4;
 
-/// Where the vector that is traced comes from in one zone.
+/// The source of the traced vector in one zone.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum VectorSource {
     /// A stored vector array.
     Stored(usize),
     /// Momentum over density: (momentum, density).
     Quotient(usize, usize),
-    /// This zone has none.
+    /// This zone has no vector.
     None,
 }
 
 impl VectorSource {
-    /// The vector at the corners of a cell, into `v`. Where anything is absent, everything that is absent is listed.
+    /// The vector at the corners of a cell, into `v`. All absent pages are listed at once.
     ///
     /// # Errors
     /// [`Miss`].
@@ -46,24 +46,23 @@ impl VectorSource {
     }
 }
 
-/// What is traced and what is sampled on the way, for one zone.
+/// The traced vector and sampled fields of one zone.
 #[derive(Clone, Debug)]
 pub struct ZoneFields {
     /// The traced vector.
     pub vector: VectorSource,
     /// The sampled fields.
     pub sampled: Vec<Quantity>,
-    /// What derived fields are made of.
+    /// The arrays for derived fields.
     pub sources: Sources,
-    /// Ratio of specific heats where there is no array of it.
+    /// Ratio of specific heats, if there is no array of it.
     pub gamma: f64,
-    /// The free stream: its Mach number, and what non-dimensional fields are made with.
+    /// The free stream: its Mach number, and the scales of non-dimensional fields.
     pub free: FreeStream,
 }
 
 impl ZoneFields {
-    /// Values of the sampled fields at the corners of a cell, a row a component. Where anything is absent, everything that is
-    /// absent is listed.
+    /// Values of the sampled fields at the corners of a cell, a row per component. All absent pages are listed at once.
     ///
     /// # Errors
     /// [`Miss`].
@@ -93,7 +92,7 @@ impl ZoneFields {
         miss.map_or(Ok(()), Err)
     }
 
-    /// The conserved variables that the sampled fields are made of, at the corners of a cell.
+    /// The conserved variables for the sampled fields, at the corners of a cell.
     #[inline(always)]
     fn conserved(&self, at: &mut impl Corners) -> Result<ConservedCorners, Miss> {
         let mut c = ConservedCorners { of: [[0.0; 8]; 6] };
@@ -148,10 +147,10 @@ impl ZoneFields {
         used
     }
 
-    /// For a zone: the vector to trace by name (`None`: nothing is traced) and the fields to sample.
+    /// The fields of a zone, by the names of the vector to trace (if any) and the fields to sample.
     ///
     /// # Errors
-    /// [`FieldError::Unknown`] for a name that the zone does not have, [`FieldError::Usage`] for a scalar as the vector.
+    /// [`FieldError::Unknown`] for a name that the zone lacks, [`FieldError::Usage`] for a scalar as the vector.
     pub fn named(
         zone: &Zone,
         vector: Option<&str>,

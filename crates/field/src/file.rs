@@ -1,4 +1,4 @@
-//! Files as they are found: opened without waiting for anybody, and told from others and from what they were before.
+//! Files: opened without waiting, and identified across replacement and rewriting.
 
 use crate::error::FieldError;
 use std::fs::{File, Metadata, OpenOptions};
@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-/// A regular file with what the system said of it when it was opened.
+/// A regular file, with its metadata at the time of opening.
 #[derive(Debug)]
 pub struct FileBytes {
     file: File,
@@ -18,9 +18,9 @@ impl FileBytes {
     /// Opens `path` for reading.
     ///
     /// # Errors
-    /// What the system says; a folder, a pipe or a device is refused, because none of them has bytes at a place.
+    /// The system's error. Folders, pipes and devices are refused: they have no bytes at an offset.
     pub fn open(path: &Path) -> io::Result<Self> {
-        // Else opening a pipe waits for somebody to write into it. For a regular file it changes nothing.
+        // Otherwise opening a pipe waits for a writer.
         let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
         let about = file.metadata()?;
         if about.is_dir() {
@@ -32,7 +32,7 @@ impl FileBytes {
         Ok(Self { file, about })
     }
 
-    /// Bytes that it had when it was opened.
+    /// Size in bytes when it was opened.
     pub fn size(&self) -> u64 {
         self.about.len()
     }
@@ -40,23 +40,22 @@ impl FileBytes {
     /// Fills `buf` from byte `offset`.
     ///
     /// # Errors
-    /// `UnexpectedEof` past the end, else what the system says.
+    /// `UnexpectedEof` past the end, else the system's error.
     pub fn read_exact_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<()> {
         self.file.read_exact_at(buf, offset)
     }
 
-    /// What it was when it was opened as `path`.
+    /// The file's identity when it was opened as `path`.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub fn identity(&self, path: &Path) -> io::Result<FileIdentity> {
         FileIdentity::new(path, &self.about)
     }
 }
 
-/// What tells a file from others, and from what it was before: where it lies, its size, when it was changed and its number in the
-/// file system. Two runs of one case have files of the same names and sizes, and `mv`, `cp -p` and `tar` keep times, so that
-/// without the number one file put in another's place is taken for it.
+/// Identity of a file: path, size, time of change, and number in the file system. Two runs of one case have files of
+/// equal names and sizes, and `mv`, `cp -p` and `tar` keep times. Only the number then reveals a replaced file.
 #[derive(Clone, Debug)]
 pub struct FileIdentity {
     /// Without links.
@@ -65,33 +64,33 @@ pub struct FileIdentity {
     /// Seconds and nanoseconds.
     changed: [i64; 2],
     inode: u64,
-    /// When anything about it was last changed, which nobody can set.
+    /// The last change of anything about the file; nobody can set it.
     status: [i64; 2],
 }
 
-/// Whatever was done to a file's names and permissions meanwhile: a backup by links is no new file.
+/// Changes of names and permissions are ignored: a backup by links is no new file.
 impl PartialEq for FileIdentity {
     fn eq(&self, other: &Self) -> bool {
         (&self.path, self.size, self.changed, self.inode) == (&other.path, other.size, other.changed, other.inode)
     }
 }
 
-/// What files are now.
+/// The present identities of files.
 ///
 /// # Errors
-/// [`FieldError::Io`] names a file that is not there or cannot be looked at.
+/// [`FieldError::Io`] names a file that is missing or inaccessible.
 pub fn identities(files: &[PathBuf]) -> Result<Vec<FileIdentity>, FieldError> {
     let one = |path: &PathBuf| FileIdentity::new(path, &std::fs::metadata(path)?);
     files.iter().map(|path| one(path).map_err(|e| FieldError::io(path, e))).collect()
 }
 
 impl FileIdentity {
-    /// Where it lies, without links.
+    /// The path, without links.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Its size in bytes, and when its content changed, in nanoseconds since 1970.
+    /// Size in bytes, and last change of content in nanoseconds since 1970.
     pub fn size_and_time(&self) -> (u64, i128) {
         (self.size, i128::from(self.changed[0]) * 1_000_000_000 + i128::from(self.changed[1]))
     }
@@ -107,8 +106,7 @@ impl FileIdentity {
     }
 }
 
-/// FNV-1a of 128 bits: nobody gains by forging what is named by it, it only has to differ, and to be the same in every run and
-/// version.
+/// FNV-1a of 128 bits, the same in every run and version. It need not resist forgery.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct Digest(u128);
 
@@ -119,44 +117,44 @@ impl Default for Digest {
 }
 
 impl Digest {
-    /// That of files.
+    /// The digest of files.
     pub fn of(files: &[FileIdentity]) -> Self {
         files.iter().fold(Self::default(), Self::file)
     }
 
-    /// From what [`std::fmt::Display`] makes of one.
+    /// Parses the output of [`std::fmt::Display`].
     pub fn parse(text: &str) -> Option<Self> {
         let digest = Self(u128::from_str_radix(text, 16).ok()?);
         (digest.to_string() == text).then_some(digest)
     }
 
-    /// With a text in addition.
+    /// Adds a text.
     #[must_use]
     pub fn text(self, text: &str) -> Self {
         self.bytes(text.as_bytes())
     }
 
-    /// With a file in addition.
+    /// Adds a file.
     #[must_use]
     pub fn file(self, id: &FileIdentity) -> Self {
         let about = format!("\0{}|{}.{:09}|{}\0", id.size, id.changed[0], id.changed[1], id.inode);
         self.bytes(id.path.as_os_str().as_bytes()).text(&about)
     }
 
-    /// As [`Self::file`], and another one whenever anything was done to the file: also where it was written in place and given its
-    /// old time back (`cp -p`). For what is made anew without much ado.
+    /// As [`Self::file`], but different after any change: also if the file was rewritten in place and given its old
+    /// time (`cp -p`). For data that are cheap to make again.
     #[must_use]
     pub fn state(self, id: &FileIdentity) -> Self {
         self.file(id).text(&format!("{}.{:09}\0", id.status[0], id.status[1]))
     }
 
-    /// With numbers in addition.
+    /// Adds numbers.
     #[must_use]
     pub fn words(self, words: &[u64]) -> Self {
         words.iter().fold(self, |d, w| d.bytes(&w.to_le_bytes()))
     }
 
-    /// Its two halves, to be added to those of others where these come in no order.
+    /// The two halves, for sums of digests without an order.
     pub const fn halves(self) -> [u64; 2] {
         [(self.0 >> 64) as u64, self.0 as u64]
     }
@@ -205,7 +203,7 @@ mod tests {
         assert_eq!(Digest::default().to_string().len(), 32);
         let e = now(&b).unwrap_err();
         assert!(matches!(e, FieldError::Io { path, .. } if path == b));
-        // Written in place, and given its old time back: only the state tells.
+        // Rewritten in place with its old time: only the state differs.
         std::fs::write(&a, b"9999").unwrap();
         File::options().write(true).open(&a).unwrap().set_modified(when).unwrap();
         let written = now(&a).unwrap();

@@ -1,6 +1,6 @@
-//! What an open dataset holds beside its pages: names, layouts, the pager's lists. It grows with the number of zones, arrays and
-//! steps, so it is charged like all else. Counted from the capacities that there are, each allocation with what the allocator
-//! adds to it: an upper bound, which a test compares with what is really allocated.
+//! Memory of an open dataset beside its pages: names, layouts, the pager's lists. It grows with zones, arrays and
+//! steps, so it is charged. An upper bound from actual capacities and the allocator's overhead, which a test compares
+//! with real allocations.
 
 use crate::catalog::{Catalog, FlowHeader};
 use crate::error::FieldError;
@@ -8,11 +8,11 @@ use pager::{Charge, ChargeKind, Full, Pager};
 use serde_json::{Map, Value};
 use std::sync::Arc;
 
-/// What the allocator takes beside the bytes that are asked for: a length, and rounding up to sixteen.
+/// The allocator's overhead per allocation: a length, and rounding up to sixteen.
 const BESIDE: u64 = 24;
-/// What every dataset has, however few its zones are: is among what a session keeps free for what nobody counts.
+/// The share of every dataset, however few its zones; part of a session's reserve for uncounted memory.
 const FEW: u64 = 32 << 10;
-/// What a run takes at least beside the dataset: pages, buffers, tables.
+/// The least memory of a run beside the dataset: pages, buffers, tables.
 const RUN: u64 = 4 << 20;
 
 /// An allocation of `bytes`.
@@ -24,32 +24,30 @@ const fn block(bytes: u64) -> u64 {
     }
 }
 
-/// The elements of a vector, not what they point to.
+/// The elements of a vector, without what they point to.
 pub(crate) fn list<T>(v: &Vec<T>) -> u64 {
     block((v.capacity() * size_of::<T>()) as u64)
 }
 
-/// `count` elements in a vector that was filled one by one, and so may have room for as many again.
+/// `count` elements in a vector filled one by one, with up to twice the needed capacity.
 pub(crate) fn grown<T>(count: usize) -> u64 {
     block((2 * count.max(4) * size_of::<T>()) as u64)
 }
 
-/// A value behind an [`Arc`]: it and two counts.
+/// A value behind an [`Arc`], with its two counts.
 pub(crate) fn shared<T>() -> u64 {
     block((size_of::<T>() + 16) as u64)
 }
 
-/// A text.
 pub(crate) fn text(s: &String) -> u64 {
     block(s.capacity() as u64)
 }
 
-/// A list of texts.
 pub(crate) fn texts(v: &Vec<String>) -> u64 {
     list(v) + v.iter().map(text).sum::<u64>()
 }
 
-/// A JSON object: entries with their hashes, and a table of their places; both may have room for as many again.
+/// A JSON object: entries with their hashes, and a table of their places, both with up to twice the needed capacity.
 pub(crate) fn object(map: &Map<String, Value>) -> u64 {
     if map.is_empty() {
         return 0;
@@ -68,7 +66,6 @@ fn json(value: &Value) -> u64 {
     }
 }
 
-/// A catalog.
 pub(crate) fn catalog(c: &Catalog) -> u64 {
     let zones = c.zones.iter().map(|z| {
         let arrays = z.arrays.iter().map(|a| [&a.name, &a.units, &a.standard_name, &a.long_name].map(text));
@@ -92,7 +89,7 @@ pub(crate) fn charge_volume(pager: &Pager, bytes: u64) -> Result<Charge, FieldEr
     pager.charge(ChargeKind::Other, bytes).map_err(too_small)
 }
 
-/// What lacks room is the list of chunks.
+/// The error for the list of chunks of a volume.
 pub(crate) fn too_small(full: Full) -> FieldError {
     let needs = full.used.saturating_add(full.needs).saturating_add(RUN) / 9 * 10;
     let what = "what is kept of a volume (names of files, where chunks lie)".into();
@@ -102,10 +99,10 @@ pub(crate) fn too_small(full: Full) -> FieldError {
 /// Charges `bytes` for a dataset.
 ///
 /// # Errors
-/// [`FieldError::LimitTooSmall`] with a limit that holds them and a small run.
+/// [`FieldError::LimitTooSmall`] with a limit that suffices for them and a small run.
 pub(crate) fn charge(pager: &Pager, bytes: u64, zones: usize) -> Result<Arc<Charge>, FieldError> {
     let charge = pager.charge(ChargeKind::Other, bytes.saturating_sub(FEW)).map_err(|full| {
-        // A tenth of a limit is kept for what grows with it.
+        // A tenth of a limit is reserved for memory that grows with the limit.
         let needs = full.used.saturating_add(full.needs).saturating_add(RUN) / 9 * 10;
         let what = format!("what is kept of {zones} zones (names, sizes, where they lie)");
         FieldError::LimitTooSmall { limit: full.limit, needs, what }

@@ -1,4 +1,4 @@
-//! Nodes over flat arrays in memory: the rival that paging is measured against, and the in-core truth of its tests.
+//! Nodes over flat arrays in memory: the baseline for paging, and the reference of its tests.
 
 use crate::boxes::{BoxPyramid, Xyz};
 use crate::catalog::DType;
@@ -10,7 +10,7 @@ use pager::error::PageError;
 use pager::id::{ArrayId, PageId};
 use std::sync::Arc;
 
-/// A whole array, made as `[component][k][j][i]` and kept as `[k][j][i][component]`.
+/// A whole array, passed as `[component][k][j][i]` and stored as `[k][j][i][component]`.
 #[derive(Clone, Debug)]
 pub enum FlatArray {
     /// Single precision.
@@ -22,7 +22,7 @@ pub enum FlatArray {
 }
 
 impl FlatArray {
-    /// With all components of a point together, as pages have them.
+    /// Puts all components of a point together, as in pages.
     fn interleaved(self, components: usize) -> Self {
         fn each<T: Copy>(v: Vec<T>, components: usize) -> Vec<T> {
             let points = v.len() / components.max(1);
@@ -47,13 +47,13 @@ impl FlatArray {
     }
 }
 
-/// A zone by name: points along i, j, k, and its arrays with name and number of components.
+/// A zone: its name, its points along i, j, k, and its arrays with names and components.
 pub type NamedZone = (String, [usize; 3], Vec<(String, usize, FlatArray)>);
 
 /// The data of one zone.
 #[derive(Clone, Debug)]
 pub struct FlatZone {
-    /// One for each array of the zone.
+    /// One per array of the zone.
     pub arrays: Vec<FlatArray>,
     /// Boxes of blocks of cells, all levels.
     pub boxes: BoxPyramid,
@@ -68,10 +68,10 @@ pub struct FlatNodes {
 }
 
 impl FlatNodes {
-    /// From zones (whose page boxes are the whole zone) and their arrays.
+    /// From zones, whose page boxes are the whole zone, and their arrays.
     ///
     /// # Panics
-    /// When an array does not have the length that its zone says: the loaders rely on it.
+    /// If an array does not have its zone's length: the loaders rely on it.
     pub fn new(zones: Arc<[Zone]>, data: Arc<[FlatZone]>) -> Self {
         for (z, d) in zones.iter().zip(data.iter()) {
             for (slot, a) in z.arrays.iter().zip(&d.arrays) {
@@ -88,11 +88,10 @@ impl FlatNodes {
         Self { zones, data, missing: Vec::new() }
     }
 
-    /// From whole arrays: for each zone its name, its points along i, j, k, and named arrays with their components. There
-    /// must be an array `xyz`; one named `iblank` is taken for that.
+    /// From whole arrays. There must be an array `xyz`; an array named `iblank` is used as iblank.
     ///
     /// # Panics
-    /// When an array does not have the length that its zone says, or `xyz` is missing.
+    /// If an array does not have its zone's length, or `xyz` is missing.
     pub fn from_arrays(zones: Vec<NamedZone>) -> Self {
         let mut meta = Vec::new();
         let mut data = Vec::new();
@@ -142,7 +141,7 @@ impl FlatNodes {
         &self.data
     }
 
-    /// Bytes of a component of point `n` of an array, to cut it in pages.
+    /// Bytes of a component of point `n` of an array, to cut it into pages.
     pub fn raw(&self, zone: usize, array: usize, component: usize, n: usize) -> Vec<u8> {
         let n = n * self.zones[zone].arrays[array].components + component;
         match &self.data[zone].arrays[array] {

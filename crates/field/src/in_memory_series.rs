@@ -1,4 +1,4 @@
-//! Time steps in memory, one after the other: the in-core truth of flows that change.
+//! Time steps in memory: the reference for flows that change.
 
 use crate::in_memory::FlatNodes;
 use crate::nodes::{Each, Miss, Nodes, Zone};
@@ -16,10 +16,10 @@ pub struct FlatSeries {
 }
 
 impl FlatSeries {
-    /// From its steps, which have the same zones; `steady` names the arrays that are the same in all of them.
+    /// From its steps, which have the same zones. `steady`: the arrays that are the same in all of them.
     ///
     /// # Panics
-    /// Without steps, or when they differ in their zones' sizes.
+    /// Without steps, or if they differ in their zones' sizes.
     pub fn new(steps: Vec<FlatNodes>, steady: &[&str]) -> Self {
         let mut zones = steps[0].zones().to_vec();
         for z in &mut zones {

@@ -1,5 +1,5 @@
-//! Arrays paged where they lie: a page is a run of whole i-rows of one plane, with all components, which a file holds in one extent a
-//! component, or in one where the components of a point stand together.
+//! Arrays paged in place. A page is a run of whole i-rows of one plane with all components: one extent per component,
+//! or one for interleaved components.
 
 use crate::array_layout::ArrayLayout;
 use crate::interleave::interleave;
@@ -10,21 +10,21 @@ use pager::map::{Extent, ExtentTarget, Located, PageMap};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Points of a page aimed at: as many as a cube of 16, the default of the store.
+/// Intended points of a page: as in a cube of 16, the store's default.
 const PAGE_POINTS: usize = 4096;
 
 /// Points of a page along i, j, k for a zone that is paged in place.
 pub fn page_box(dims: [usize; 3]) -> [usize; 3] {
     let most = (PAGE_POINTS / dims[0].max(1)).clamp(1, dims[1].max(1));
-    // As many pages as that takes, of about equal rows: the last one is not left with a few.
+    // Rows are spread evenly over the pages.
     let pages = dims[1].max(1).div_ceil(most);
     [dims[0].max(1), dims[1].max(1).div_ceil(pages), 1]
 }
 
-/// One array of one zone in its files.
+/// The page map of one array of one zone in its files.
 pub struct InPlace {
     layout: Arc<ArrayLayout>,
-    /// One a file of the dataset.
+    /// One per file of the dataset.
     sources: Arc<[SourceId]>,
     translation: Translation,
     name: String,
@@ -39,16 +39,16 @@ impl InPlace {
     }
 }
 
-/// How the bytes of a page become its frame.
+/// The conversion of a page's bytes to its frame.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 enum Way {
-    /// They are the frame.
+    /// None: the bytes are the frame.
     AsIs,
-    /// Planes of components, of the frame's type.
+    /// From planes of components, of the frame's type.
     Planes,
-    /// Points with all components, and more between them or numbers of another type.
+    /// From points with all components, with other data between, or of another type.
     Points,
-    /// Planes of components whose numbers stand apart or are of another type.
+    /// From planes of components with other data between, or of another type.
     Apart,
 }
 
@@ -72,7 +72,7 @@ impl InPlace {
         }
     }
 
-    /// Where each component begins in the bytes that are read of a full page, bytes from a point to the next there, and all of them.
+    /// Start of a component in the bytes of a full page, and bytes there from point to point.
     fn encoded(&self, step: usize, c: usize) -> (usize, usize) {
         let l = &self.layout;
         if l.is_interleaved(step) {
@@ -119,7 +119,7 @@ impl PageMap for InPlace {
         let (k, j) = self.rows(page);
         let l = &self.layout;
         let way = self.way(step);
-        // Of those that stand together one run has all.
+        // One run has all interleaved components.
         let (runs, together) = if l.is_interleaved(step) { (1, l.components()) } else { (l.components(), 1) };
         let mut segments = Vec::with_capacity(runs);
         for c in 0..runs {
@@ -129,7 +129,7 @@ impl PageMap for InPlace {
             let mut at = self.encoded(step, c).0;
             l.spread_extents(step, c, k, j.clone(), together, &mut |run| {
                 let len = run.len as usize;
-                // Vectors not into the frame: there the components of a point stand together.
+                // Planes do not go into the frame, whose components are interleaved.
                 let to = if way == Way::AsIs { ExtentTarget::Frame(at) } else { ExtentTarget::Encoded(at) };
                 segments.push(Extent { source, offset: run.offset, len, to });
                 at += len;

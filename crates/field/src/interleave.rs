@@ -1,7 +1,7 @@
-//! From the order of files, a plane of values a component, to the order of frames, all components of a point together.
+//! From the order of files (a plane of values per component) to that of frames (interleaved components).
 
-/// Puts `planes` (`components` planes of as many elements of `size` bytes) point by point into `frame`. Bytes beyond the whole
-/// points of the shorter side stay.
+/// Interleaves `components` planes of elements of `size` bytes into `frame`. Bytes beyond the whole points of the
+/// shorter side stay.
 pub fn interleave(planes: &[u8], frame: &mut [u8], components: usize, size: usize) {
     match size {
         #[cfg(all(target_arch = "x86_64", target_feature = "avx2"))]
@@ -12,8 +12,9 @@ pub fn interleave(planes: &[u8], frame: &mut [u8], components: usize, size: usiz
     }
 }
 
-/// Eight points of three components at a time, stored past the caches: the frame is seldom in one, and is not read into one then
-/// only to be overwritten (pages of 48 KiB from the page cache: 18 us each instead of 21.5; what a trace takes after them: the same).
+/// Eight points of three components at a time, with stores that bypass the caches, so that the frame is not read before
+/// it is overwritten. Pages of 48 KiB from the page cache take 18 us each instead of 21.5; a trace's time after them is
+/// the same.
 #[cfg(all(target_arch = "x86_64", target_feature = "avx2"))]
 fn spread_vectors(planes: &[u8], frame: &mut [u8]) {
     use core::arch::x86_64::*;
@@ -23,9 +24,10 @@ fn spread_vectors(planes: &[u8], frame: &mut [u8]) {
     if !to.cast::<__m256>().is_aligned() {
         return spread::<4>(planes, frame, 3);
     }
-    // SAFETY: AVX2 is there (the cfg). Plane c has `points` elements from 4 c points on, and the frame has 12 bytes a point, so that
-    // the reads of 32 and the writes of 96 bytes for every whole eight points are inside. Each write is aligned, as `to` is and as
-    // 96 is a multiple of 32; the fence orders them before whatever publishes the frame.
+    // SAFETY: AVX2 is there (the cfg). Plane c has `points` elements from 4 c points on, and the frame has 12 bytes a
+    // point. So the reads of 32 and the writes of 96 bytes for every whole eight points are inside. Each write is
+    // aligned, as `to` is and as 96 is a multiple of 32. The fence orders the writes before the publication of the
+    // frame.
     unsafe {
         let first = _mm256_setr_epi32(0, 0, 0, 1, 1, 1, 2, 2);
         let second = _mm256_setr_epi32(2, 3, 3, 3, 4, 4, 4, 5);
@@ -33,7 +35,7 @@ fn spread_vectors(planes: &[u8], frame: &mut [u8]) {
         for n in 0..eights {
             let load = |c: usize| _mm256_loadu_ps(plane.add(4 * (c * points + 8 * n)).cast());
             let (x, y, z) = (load(0), load(1), load(2));
-            // Elements 0, 3, 6 of `a`, 1, 4, 7 of `b`, 2, 5 of `c`, each from the point that the order names.
+            // Elements 0, 3, 6 of `a`, 1, 4, 7 of `b`, 2, 5 of `c`, each from the point in `order`.
             let mix = |a, b, c, order| {
                 let pick = |v| _mm256_permutevar8x32_ps(v, order);
                 _mm256_blend_ps::<0b0010_0100>(_mm256_blend_ps::<0b1001_0010>(pick(a), pick(b)), pick(c))
@@ -57,7 +59,7 @@ fn spread<const N: usize>(planes: &[u8], frame: &mut [u8], components: usize) {
     let (from, to) = (planes.as_chunks::<N>().0, frame.as_chunks_mut::<N>().0);
     let points = from.len().min(to.len()) / components.max(1);
     if components == 3 {
-        // The arrays that lines are traced through: bounds known, so that the loop is copies and nothing else.
+        // The arrays of traced vectors. With known bounds the loop is copies alone.
         let ((x, rest), to) = (from.split_at(points), to.as_chunks_mut::<3>().0);
         let (y, z) = rest.split_at(points);
         for (((to, x), y), z) in to.iter_mut().zip(x).zip(y).zip(z) {

@@ -1,8 +1,8 @@
-//! JSON of long lists, whose items are made one by one as they are written.
+//! JSON of long lists. Items are made one by one during writing.
 
 use serde::ser::{Serialize, Serializer};
 
-/// A list whose items an iterator makes anew each time that it is written.
+/// A list whose iterator is made anew for each writing.
 ///
 /// ```
 /// # use field::json::Each;

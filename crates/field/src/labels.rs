@@ -6,7 +6,7 @@ use crate::expression::parse::in_words;
 use crate::quantity::{Definition, Derived, DEFINITIONS};
 
 impl Dataset {
-    /// Units of a field: those of its array, or of what it is made of; `1` where it has none.
+    /// Units of a field: those of its array, or of its sources; `1` if it has none.
     pub fn units(&self, name: &str) -> String {
         if let Some(a) = self.catalog.array_named(name) {
             return a.units.clone();
@@ -24,11 +24,11 @@ impl Dataset {
         stem.and_then(|s| self.catalog.array_named(s)).map_or_else(|| "1".to_owned(), |a| a.units.clone())
     }
 
-    /// Whether a derived field comes out in its SI unit.
+    /// Whether a derived field is in its SI unit.
     pub(crate) fn in_si(&self, d: &Definition) -> bool {
         let reference = &self.units.reference;
         match d.derived {
-            // R is in J/(kg K) only where the flow is in SI.
+            // R is in J/(kg K) only if the flow is in SI.
             Derived::Temperature => {
                 reference.temperature.is_some() || (self.units.si && reference.gas_constant.is_some())
             }
@@ -36,13 +36,13 @@ impl Dataset {
         }
     }
 
-    /// Unit of positions, as results name it.
+    /// Unit of positions, as named in results.
     pub fn length_unit(&self) -> String {
         let xyz = self.catalog.zones.iter().flat_map(|z| &z.arrays).find(|a| a.role == Role::Coordinates);
         xyz.map(|a| a.units.as_str()).filter(|u| *u != "1").unwrap_or("grid unit").to_owned()
     }
 
-    /// Unit of the time that a particle takes which `vector` moves: that of positions over that of `vector`.
+    /// Unit of a particle's travel time along `vector`: that of positions over that of `vector`.
     pub fn travel_time_unit(&self, vector: &str) -> String {
         let (length, speed) = (self.length_unit(), self.units(vector));
         match (length.as_str(), speed.as_str()) {
@@ -52,7 +52,7 @@ impl Dataset {
         }
     }
 
-    /// What stands over a scale of colours: the long name, or the name in words.
+    /// The title of a colour scale: the long name, or the name in words.
     pub fn title(&self, name: &str) -> String {
         let label = self.long_name(name);
         if label == name {
@@ -62,7 +62,7 @@ impl Dataset {
         }
     }
 
-    /// A few words for a label; they name what a number without dimension was divided by.
+    /// A few words for a label. They name the divisor of a non-dimensional number.
     pub fn long_name(&self, name: &str) -> String {
         if let Some(a) = self.catalog.array_named(name) {
             return a.long_name.clone();

@@ -1,45 +1,43 @@
-//! The cells of a uniform grid: where a point lies is arithmetic, and no coordinates are read.
+//! The cells of a uniform grid, located by arithmetic without reading coordinates.
 
 use crate::cell::FACE_TOLERANCE;
 use crate::nodes::Zone;
 use crate::shape::{CellId, CellPoint};
 use crate::simd::V4;
 
-/// A zone whose points are those of a [uniform grid](crate::uniform::Uniform), with two of them or more along each axis.
+/// A zone with the points of a [uniform grid](crate::uniform::Uniform), at least two along each axis.
 #[derive(Copy, Clone, Debug)]
 pub struct Lattice {
     zone: u32,
     origin: V4,
     spacing: V4,
-    /// The shortest edge of each cell.
     shortest: f64,
     inverse: V4,
     /// Cells along each axis.
     counts: V4,
-    /// The last cell along each axis.
     last: V4,
     cells: [u32; 3],
 }
 
-/// Where a point lies along all axes.
+/// The location of a point along all axes.
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub enum LatticeLocation {
     /// In a cell.
     In(CellPoint),
-    /// Beyond the last cells; the fractions are those in the cell that is nearest.
+    /// Beyond the last cells; the fractions are those in the nearest cell.
     Beyond(CellPoint),
 }
 
-/// Whether fractions lie in the cell, faces included, as [`crate::cell::inside`] says.
+/// Whether fractions lie in the cell, faces included, as in [`crate::cell::inside`].
 #[inline(always)]
 pub fn inside(rst: V4) -> bool {
     let (low, high) = (V4::splat(-FACE_TOLERANCE), V4::splat(1.0 + FACE_TOLERANCE));
-    // What is no number is neither below nor above.
+    // NaN is neither below nor above.
     rst.below(low).either(high.below(rst)).bits() & 7 == 0 && rst.is_finite_xyz()
 }
 
 impl Lattice {
-    /// Of a zone, if it is one.
+    /// The lattice of a zone, if it has one.
     pub fn of(zone: &Zone, number: usize) -> Option<Self> {
         let u = zone.uniform.as_ref()?;
         let even = u.spacing.iter().all(|s| *s != 0.0 && s.is_finite() && (1.0 / s).is_finite());
@@ -80,24 +78,24 @@ impl Lattice {
         self.shortest
     }
 
-    /// The place of a point as an index along each axis.
+    /// The fractional index of a point along each axis.
     #[inline(always)]
     fn index(&self, p: V4) -> V4 {
         (p - self.origin) * self.inverse
     }
 
-    /// The cell that holds a point, the higher of those that meet where it lies, and the fractions there; beyond the last cells the
-    /// nearest. The same for a point wherever it came from.
+    /// The cell that holds a point, and the fractions there. On a face the higher cell; beyond the last cells the
+    /// nearest. It depends on the point alone.
     #[inline(always)]
     pub fn cell(&self, p: V4) -> (CellId, V4) {
         let at = self.index(p);
-        // What is no number comes to 0.
+        // NaN becomes 0.
         let low = at.floor().max(V4::zero()).min(self.last);
         let [i, j, k, _] = low.to_array();
         (CellId { zone: self.zone, ijk: [i as u32, j as u32, k as u32] }, at - low)
     }
 
-    /// The cell that holds a point, as [`Self::cell`] says, or whether the point is beyond the last.
+    /// The cell that holds a point, as in [`Self::cell`], if the point is not beyond the last.
     #[inline(always)]
     pub fn locate(&self, p: V4) -> LatticeLocation {
         let (cell, rst) = self.cell(p);
@@ -108,7 +106,7 @@ impl Lattice {
         }
     }
 
-    /// The cells that hold a point, the lowest (k, j, i) first: one, or those that meet where it lies.
+    /// The one or more cells that hold a point, lowest (k, j, i) first.
     pub fn holding(&self, p: V4) -> impl Iterator<Item = CellPoint> + '_ {
         let at = self.index(p);
         let (slack, one) = (V4::splat(FACE_TOLERANCE), V4::splat(1.0));
@@ -160,7 +158,7 @@ mod tests {
     }
 
     proptest! {
-        /// As many cells hold a point as meet where it lies, the lowest first, and the map of each leads back to the point.
+        /// All cells that meet at a point hold it, lowest first, and their maps lead back to the point.
         #[test]
         fn cells_are_those_that_hold_the_point(
             dims in prop::array::uniform3(2usize..7), origin in prop::array::uniform3(-3.0f64..3.0),

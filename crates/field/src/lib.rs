@@ -1,6 +1,31 @@
-//! Datasets: formats, grids, page maps, cell translation, point location, interpolation, derived fields.
+//! Datasets: formats, page maps, cells, point location, interpolation, derived fields. This crate knows cells and
+//! formats, but no algorithms or threads.
 //!
-//! This crate knows cells and formats. It does not know algorithms or threads.
+//! # Theory
+//! A dataset consists of domains: zones of structured grids, or one volume. Its arrays lie in files and are cut into
+//! boxes of points, the pages of [`pager`]. Kernels name cells, points and fields; this crate translates them to pages
+//! and reads the resident ones. If a page is absent, the call lists it and returns a [`Miss`](nodes::Miss). Every call
+//! may be repeated: values never depend on earlier calls.
+//!
+//! # Practice
+//!
+//! | modules | work |
+//! |---|---|
+//! | [`plot3d`], [`described_zones`], [`store`], [`volume`] | formats: a [`Catalog`](catalog::Catalog) and page maps |
+//! | [`dataset`] | an open dataset: arrays registered with a pager, metadata charged |
+//! | [`paging`], [`translate`] | from a node to its page |
+//! | [`nodes`], [`paged`], [`in_memory`] | access to nodes, over pages or over arrays in memory |
+//! | [`domain`], [`locator`], [`boxes`], [`lattice`] | cells of any kind of domain, and point location |
+//! | [`cell`], [`shape`], [`reference_cell`], [`simd`] | the trilinear map of a cell |
+//! | [`time_interpolated`], [`in_memory_series`], [`motion`] | grids between time steps |
+//! | [`quantity`], [`derive`](mod@derive), [`expression`], [`units`] | derived fields, at nodes or as derived pages |
+//!
+//! A sample goes from [`locator::ZoneLocator`] through its cell cache to [`nodes::Nodes`], and from there to resident
+//! pages. To add a kind of domain, see [`domain`]; to add a format, see [`format`](mod@format).
+//!
+//! Before a change: results are equal bit for bit whatever the page boxes and the order of calls. Bytes that grow with
+//! a dataset are charged before they are allocated. A step that reads more pages needs more in
+//! [`domain::Domains::step_bytes`], or runs may not end.
 
 pub mod array_layout;
 pub mod boxes;

@@ -1,4 +1,4 @@
-//! Where things are in curvilinear zones: cells with their map, iblank and boxes, one worker's view.
+//! Point location in curvilinear zones: one worker's view of cells, with their maps, iblank and boxes.
 
 mod faces;
 mod search;
@@ -15,35 +15,35 @@ pub use crate::shape::{Blank, CellGeometry, CellId, CellPoint};
 use crate::simd::V4;
 pub use search::BLOCK_CELLS;
 
-/// Loaded cells kept for each lane, direct mapped. The stages of a step in physical space visit few cells, in no fixed order.
+/// Loaded cells per lane, direct mapped. A step in physical space visits few cells, in no fixed order.
 pub const KEPT: usize = 8;
-/// Tasks that take turns in a space, each with cells of its own: 32 cells of 600 bytes stay in the
-/// first-level cache. (Of cells that move the points at two steps are kept as well, 16 KiB.)
+/// Tasks that take turns, each with its own cells: 32 cells of 600 bytes stay in the first-level cache. Moving cells
+/// add 16 KiB of points at two steps.
 pub const LANES: usize = 4;
 
-/// One worker's view of the zones of a dataset: locates points and loads cells with the traced vector and the sampled fields. Values
-/// depend on what is asked, never on what was asked before, so any worker may continue any task.
+/// One worker's view of the zones of a dataset: locates points, and loads cells with the traced vector and sampled
+/// fields. Values do not depend on earlier calls, so any worker may continue any task.
 pub struct ZoneLocator<N> {
     /// Access to the nodes.
     pub nodes: N,
-    /// Of a step of a series, what the motion of grids at it follows from; none: they stand.
+    /// A step of a series and its nearest steps, for the motion of grids; `None` if they stand.
     pub near: Option<Neighbours>,
     fields: std::sync::Arc<[ZoneFields]>,
     kept: Box<[Loaded; KEPT * LANES]>,
-    /// Of cells that move, in the places of `kept`; none where no zone moves.
+    /// Corners of cells that move, at the places of `kept`; empty if no zone moves.
     ends: Box<[MovingCorners]>,
-    /// Of the zones that are uniform grids.
+    /// The lattices of the zones that are uniform grids.
     lattices: Box<[Option<Lattice>]>,
-    /// Whose turn it is.
+    /// The present one.
     lane: usize,
-    /// Boxes of whole zones, once they are known: most zones are ruled out by one look.
+    /// Boxes of whole zones, once read: one comparison rules out most zones.
     bounds: Vec<Option<Bounds>>,
     frontier: Vec<[u32; 3]>,
     below: Vec<[u32; 3]>,
 }
 
 impl<N: Nodes> ZoneLocator<N> {
-    /// `fields` says for each zone what is traced and sampled.
+    /// `fields`: the traced vector and sampled fields of each zone.
     pub fn new(nodes: N, fields: std::sync::Arc<[ZoneFields]>) -> Self {
         let kept = Box::new(core::array::from_fn(|_| Loaded::empty()));
         let bounds = vec![None; nodes.zones().len()];
@@ -54,7 +54,7 @@ impl<N: Nodes> ZoneLocator<N> {
         Self { nodes, near: None, fields, kept, ends, lattices, lane: 0, bounds, frontier, below }
     }
 
-    /// What iblank says of a cell, kept: a search asks, then the particle that goes there, and then whoever loads the rest.
+    /// Whether a cell is usable, cached for the search, the particle and the full load.
     ///
     /// # Errors
     /// [`Miss`].
@@ -69,43 +69,43 @@ impl<N: Nodes> ZoneLocator<N> {
         self.kept[n].take_iblank(cell, &mut self.nodes.at(cell.zone as usize, cell.ijk), array)
     }
 
-    /// Gives the turn to a lane. What is kept for one lane is not overwritten by the others; answers do not depend on it.
+    /// Makes a lane the present one. Each has its own loaded cells; results do not depend on it.
     #[inline(always)]
     pub fn take_turn(&mut self, lane: usize) {
         self.lane = lane % LANES;
     }
 
-    /// Forgets what was loaded for the lane that has the turn: the nodes answer for other time steps from now on. (Another moment
-    /// between the same two steps is seen by itself.)
+    /// Forgets the cells of the present lane, because the nodes have changed time steps. Other moments between the same
+    /// steps need no call.
     pub fn forget(&mut self) {
         let lane = self.lane * KEPT..(self.lane + 1) * KEPT;
         self.kept[lane.clone()].iter_mut().for_each(Loaded::forget);
         self.ends.get_mut(lane).unwrap_or_default().iter_mut().for_each(MovingCorners::forget);
     }
 
-    /// Changes what is traced and sampled; see [`Self::forget`].
+    /// Replaces the traced vector and sampled fields; see [`Self::forget`].
     #[inline(always)]
     pub fn set_fields(&mut self, fields: &std::sync::Arc<[ZoneFields]>) {
-        // Called at each step of a particle: the count of users is a line that all workers share.
+        // Called at each step of a particle: all workers share the cache line of the reference count.
         if !std::sync::Arc::ptr_eq(&self.fields, fields) {
             self.fields = fields.clone();
         }
     }
 
-    /// The lattice of a zone without iblank: every point of it lies in a usable cell that is known without a look.
+    /// The lattice of a zone without iblank, in which every cell is usable.
     #[inline(always)]
     pub(crate) fn open_lattice(&self, zone: usize) -> Option<&Lattice> {
         self.lattices[zone].as_ref().filter(|_| self.nodes.zones()[zone].iblank.is_none())
     }
 
-    /// A cell with everything that a step in it needs, if it is loaded in the lane that has the turn.
+    /// A cell with all data of a step in it, if loaded in the present lane.
     #[inline(always)]
     pub fn loaded(&self, cell: CellId) -> Option<&Loaded> {
         let kept = &self.kept[self.slot(cell)];
         (kept.full && kept.cell == cell).then_some(kept)
     }
 
-    /// The map of a cell, if the lane that has the turn still keeps it; of one that moves, at some moment between the two steps.
+    /// The map of a cell, if loaded in the present lane; of a moving cell, at some moment between the steps.
     fn known_map(&self, cell: CellId) -> Option<CellMap> {
         let kept = &self.kept[self.slot(cell)];
         (kept.cell == cell).then(|| kept.map())
@@ -117,7 +117,7 @@ impl<N: Nodes> ZoneLocator<N> {
         &self.kept[lane % LANES * KEPT + Self::parity(cell)]
     }
 
-    /// Where a cell is kept in the lane that has the turn: for who keeps more of it.
+    /// The slot of a cell in the present lane, under which callers may store more data.
     #[inline(always)]
     pub(crate) fn slot(&self, cell: CellId) -> usize {
         self.lane * KEPT + Self::parity(cell)
@@ -125,17 +125,17 @@ impl<N: Nodes> ZoneLocator<N> {
 
     #[inline(always)]
     fn parity(cell: CellId) -> usize {
-        // Neighbours in any direction fall on different slots.
+        // Neighbours in any direction have different slots.
         ((cell.ijk[0] & 1) | ((cell.ijk[1] & 1) << 1) | ((cell.ijk[2] & 1) << 2)) as usize % KEPT
     }
 
-    /// Asks the processor to load what a step in a cell will read, while others compute.
+    /// Prefetches the numbers that a step in a cell reads, while other lanes compute.
     #[inline(always)]
     pub fn prefetch(&self, cell: CellId) {
         self.prefetch_of(cell, &self.fields);
     }
 
-    /// [`Self::prefetch`] for other fields than those that are traced now.
+    /// [`Self::prefetch`] for other fields than the present ones.
     #[inline(always)]
     pub fn prefetch_of(&self, cell: CellId, fields: &[ZoneFields]) {
         let zone = cell.zone as usize;
@@ -187,11 +187,11 @@ impl<N: Nodes> ZoneLocator<N> {
         Ok(n)
     }
 
-    /// Loads a cell with its vector and sampled fields. Where anything is absent, everything that is absent is listed. The geometry of
-    /// a cell that moves may be of another moment: that is asked for by [`Self::geometry`].
+    /// Loads a cell with its vector and sampled fields. A moving cell's geometry may be of another moment; see
+    /// [`Self::geometry`].
     ///
     /// # Errors
-    /// [`Miss`].
+    /// [`Miss`]; all absent pages are listed at once.
     #[inline(always)]
     pub fn cell(&mut self, cell: CellId) -> Result<&Loaded, Miss> {
         let n = self.slot(cell);
@@ -202,13 +202,13 @@ impl<N: Nodes> ZoneLocator<N> {
         Ok(&self.kept[n])
     }
 
-    /// The cell in registers: handed over in memory, it is read in other pieces than it was written in, and waited for.
+    /// The cell comes in registers: from memory it would be read in other pieces than it was written in, which stalls.
     #[inline(never)]
     fn load_full(&mut self, n: usize, zone: u32, i: u32, j: u32, k: u32) -> Result<(), Miss> {
         let cell = CellId { zone, ijk: [i, j, k] };
         let zone = zone as usize;
         let (l, fields) = (&mut self.kept[n], &self.fields[zone]);
-        // Whatever cell is kept here, its samples are about to be overwritten, also if this load comes to nothing.
+        // Even a failed load overwrites the samples of the cell in this slot.
         l.full = false;
         let grid = GridSlots::of(self.nodes.zones(), zone);
         let moved = if l.cell != cell && self.nodes.moves(zone) {
@@ -247,7 +247,7 @@ impl<N: Nodes> ZoneLocator<N> {
         Ok(corners)
     }
 
-    /// What a cell's geometry says: its map, directions of one point, iblank.
+    /// The geometry of a cell: its map, directions with only one point, iblank.
     ///
     /// # Errors
     /// [`Miss`].

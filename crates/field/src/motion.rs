@@ -1,19 +1,22 @@
-//! How fast the points of a grid move, out of where they are at neighbouring steps.
+//! Velocities of grid points, from their places at neighbouring steps.
 //!
 //! # Theory
-//! A body that moves with its grid carries the flow at its surface along: there the fluid is as fast as the points of the grid. These
-//! are known at time steps alone. Their velocity at a step is that of the parabola in time through three of its places, of second order:
-//! with the chords c1 and c2 to the places at d1 and d2 from the step in time, `(c1 d2 - c2 d1) / (d2 - d1)`. What the parabola may miss
-//! is taken as a share of the chords and of how far they differ. Points that stay where they are do not move at all, to the last bit.
+//! A body that moves with its grid carries the flow at its surface along: there the fluid has the velocity of the grid
+//! points. Their places are known at time steps alone. Their velocity at a step is that of the parabola in time through
+//! three places, of second order.
+//!
+//! Let c1 and c2 be the chords to the places at times d1 and d2 from the step. Then it is `(c1 d2 - c2 d1) / (d2 -
+//! d1)`. The error is bounded by a share of the chords and of their difference. The velocity of a point that stays is
+//! exactly 0.
 
-/// Share of a point's speed by which its velocity out of three places may be wrong: a swing of twenty steps differs by 1.6 %.
+/// Error bound of this velocity, as a share of the point's speed: a swing of twenty steps differs by 1.6 %.
 const OF_SPEED: f64 = 0.02;
-/// The same of the difference between the chords.
+/// The same as a share of the difference between the chords.
 const OF_CHORDS: f64 = 0.1;
-/// Share of a point's speed that rounding of its places may come to; where it comes to more, the motion is not known well enough.
+/// Largest share of a point's speed that rounding of its places may reach, before its motion is too uncertain.
 const OF_ROUNDING: f64 = 0.1;
 
-/// A step and those nearest to it, whose places say how fast points move at the step.
+/// A step and its nearest steps, which give the velocity of points.
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub struct Neighbours {
     steps: [u32; 3],
@@ -22,7 +25,7 @@ pub struct Neighbours {
 }
 
 impl Neighbours {
-    /// Of a step of a series at those times: the steps before and after it, or the two beside it at an end of the series.
+    /// The steps before and after a step of a series at `times`, or the two next to it at an end of the series.
     ///
     /// ```
     /// # use field::motion::Neighbours;
@@ -45,13 +48,13 @@ impl Neighbours {
         of
     }
 
-    /// The step, then those beside it.
+    /// The step, then its neighbours.
     pub fn steps(&self) -> &[u32] {
         &self.steps[..self.count]
     }
 
-    /// Whether a velocity at a point is that of the point, whose places at [`Self::steps`] are given; `rounding` is the relative error
-    /// of a place.
+    /// Whether `velocity` is that of a point with `places` at [`Self::steps`]. `rounding`: the relative error of a
+    /// place.
     pub fn moves_with(&self, velocity: [f64; 3], places: &[[f64; 3]], rounding: f64) -> bool {
         let here = places[0];
         let beside = &places[1..self.count];
@@ -72,8 +75,8 @@ impl Neighbours {
     }
 }
 
-/// Whether the velocities of a point at two steps, between which it goes straight, are its own: their mean is what it makes of the time
-/// between, to within what a change of its speed may miss.
+/// Whether a point that moves straight between two steps has the velocities given at them: their mean must be its
+/// displacement over `time`, up to an error by their change.
 pub fn moves_between(velocity: [[f64; 3]; 2], places: [[f64; 3]; 2], time: f64) -> bool {
     if places[0] == places[1] {
         return velocity == [[0.0; 3]; 2];
@@ -89,7 +92,7 @@ pub fn moves_between(velocity: [[f64; 3]; 2], places: [[f64; 3]; 2], time: f64) 
 mod tests {
     use super::*;
 
-    /// A swing of 20 steps, turning about an axis: everywhere its own velocity moves with it, and what is at rest does not.
+    /// A swing of 20 steps about an axis: a point's velocity moves with it, and fluid at rest does not.
     #[test]
     fn a_swing_is_known_at_every_step() {
         let turn = std::f64::consts::TAU / 20.0;
@@ -117,14 +120,14 @@ mod tests {
         let places = [[100.0, 3.0, 1.0]; 3];
         assert!(near.moves_with([0.0; 3], &places, 1e-7));
         assert!(!near.moves_with([1e-20, 0.0, 0.0], &places, 1e-7));
-        // A motion that rounding hides says nothing.
+        // A motion smaller than rounding proves nothing.
         let places = [[100.0, 3.0, 1.0], [100.00001, 3.0, 1.0], [100.0, 3.0, 1.0]];
         assert!(!near.moves_with([0.0; 3], &places, 1e-7));
     }
 
     #[test]
     fn the_slope_of_the_velocity_out_of_three_places_is_two() {
-        // x = sin t: its own velocity is met by a bound that shrinks with the square of the step.
+        // x = sin t: the error bound shrinks with the square of the step.
         let worst = |h: f64| {
             let near = Neighbours::of(1, &[1.0 - h, 1.0, 1.0 + h]);
             let places = [1.0, 1.0 - h, 1.0 + h].map(|t: f64| [t.sin(), 0.0, 0.0]);

@@ -1,5 +1,4 @@
-//! Access by node and by 2x2x2 cell: one interface over pages and over flat arrays. What asks through it cannot tell
-//! which of the two answers, except that pages may be absent.
+//! Access by node and by 2x2x2 cell: one interface over pages, which may be absent, and over flat arrays.
 
 use crate::boxes::{merge, Bounds, EMPTY};
 use crate::catalog::DType;
@@ -10,17 +9,17 @@ use crate::uniform::Uniform;
 use pager::error::PageError;
 use pager::id::{ArrayId, PageId};
 
-/// Why a value is not there. The pages or the error are kept by the [`Nodes`] that was asked.
+/// Why a value is missing. The [`Nodes`] has the pages or the error.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Miss {
     /// Pages are absent; they are listed in [`Nodes::missing`].
     Absent,
-    /// A page failed; [`Nodes::failure`] says why.
+    /// A page failed; [`Nodes::failure`] has the error.
     Failed,
 }
 
 impl Miss {
-    /// Of several: a failure counts for more than an absence.
+    /// The worst of several: a failure outranks an absence.
     #[inline]
     pub fn worst(of: [Option<Self>; 3]) -> Self {
         if of.contains(&Some(Self::Failed)) {
@@ -31,33 +30,33 @@ impl Miss {
     }
 }
 
-/// One array of a zone, as the accessors need it.
+/// One array of a zone, for the accessors.
 #[derive(Clone, Debug)]
 pub struct ArraySlot {
     /// Name within the zone.
     pub name: String,
-    /// The pager's number for it.
+    /// The pager's id.
     pub id: ArrayId,
-    /// Components, 1 to 3 for what the accessors read.
+    /// Components; the accessors read 1 to 3.
     pub components: usize,
     /// Element type in the frame.
     pub dtype: DType,
-    /// The same at every time step.
+    /// Whether it is the same at every time step.
     pub steady: bool,
-    /// Its pages are made of those of other arrays.
+    /// Whether its pages are derived.
     pub derived: bool,
-    /// Bytes that making one of its pages takes beside its frame, if they are.
+    /// Bytes for making one of its derived pages, beside its frame.
     pub making: u64,
 }
 
 impl ArraySlot {
-    /// A component of points that follow each other, from point `n` of `bytes` on. What lies beyond the bytes stays.
+    /// A component of consecutive points, from point `n` of `bytes` on. Values past the end of `bytes` stay unchanged.
     pub fn elements(&self, bytes: &[u8], component: usize, n: usize, to: &mut [f64]) {
         let (c, size) = (self.components, self.dtype.size());
         let from = bytes.get((n * c + component) * size..).unwrap_or(&[]);
         macro_rules! read {
             ($t:ty, $n:literal) => {
-                // Of the last point only its own component may be there.
+                // The last point may end after its own component.
                 for (to, b) in to.iter_mut().zip(from.chunks($n * c)) {
                     if let Some(b) = b.first_chunk::<$n>() {
                         *to = f64::from(<$t>::from_ne_bytes(*b));
@@ -74,34 +73,34 @@ impl ArraySlot {
     }
 }
 
-/// One level of the boxes of blocks of 4x4x4 cells (level 0) and of blocks twice as large at each further level.
+/// One level of boxes: of blocks of 4x4x4 cells at level 0, of blocks twice as large at each further level.
 #[derive(Clone, Debug)]
 pub struct BoxLevel {
-    /// The pager's number for it.
+    /// The pager's id.
     pub id: ArrayId,
-    /// Blocks along i, j, k and how they are cut in pages; six float32 components.
+    /// Blocks along i, j, k, and their pages; six float32 components.
     pub translation: Translation,
-    /// The same at every time step.
+    /// Whether it is the same at every time step.
     pub steady: bool,
 }
 
-/// What accessors know of a zone.
+/// A zone, for the accessors.
 #[derive(Clone, Debug)]
 pub struct Zone {
     /// `zone1`, ...
     pub name: String,
-    /// Cut of the zone's nodes.
+    /// The pages of the zone's nodes.
     pub translation: Translation,
     /// Arrays in catalog order.
     pub arrays: Vec<ArraySlot>,
-    /// Which array holds the coordinates.
+    /// Index of the coordinates in `arrays`.
     pub xyz: usize,
-    /// Which array holds iblank.
+    /// Index of iblank in `arrays`.
     pub iblank: Option<usize>,
-    /// Boxes, finest first; empty where none were made.
+    /// Boxes, finest first; empty if none were made.
     pub boxes: Vec<BoxLevel>,
-    /// The uniform grid that the coordinates are, to the last bit of every point; `None` where they are none, where the grid moves, or
-    /// where nobody has looked: files that are paged in place are looked through when their boxes are made.
+    /// The uniform grid that equals the coordinates to the last bit of every point. `None` also if the grid moves, or
+    /// was not examined. Files paged in place are examined when their boxes are made.
     pub uniform: Option<Uniform>,
 }
 
@@ -111,17 +110,17 @@ impl Zone {
     pub fn dims(&self) -> [u32; 3] {
         self.translation.dims
     }
-    /// Cells along i, j, k; a direction of one point counts as one layer of cells.
+    /// Cells along i, j, k; one layer along a direction of one point.
     #[inline]
     pub fn cells(&self) -> [u32; 3] {
         self.dims().map(|n| n.max(2) - 1)
     }
-    /// Which directions have one point.
+    /// The directions with one point.
     #[inline]
     pub fn thin(&self) -> [bool; 3] {
         self.dims().map(|n| n == 1)
     }
-    /// A component of point `n` of an array, out of one of its pages.
+    /// A component of point `n` of an array, from one of its pages.
     pub fn element(&self, array: usize, page: &[u8], component: usize, n: usize) -> f64 {
         let a = &self.arrays[array];
         let size = a.dtype.size();
@@ -136,7 +135,8 @@ impl Zone {
             _ => f64::NAN,
         }
     }
-    /// A component of points that follow each other, from point `n` on, out of one page of an array. What lies beyond the page stays.
+    /// A component of consecutive points of an array, from point `n` of a page on. Values past the page's end stay
+    /// unchanged.
     pub fn elements(&self, array: usize, page: &[u8], component: usize, n: usize, to: &mut [f64]) {
         self.arrays[array].elements(page, component, n, to);
     }
@@ -146,37 +146,36 @@ impl Zone {
     }
 }
 
-/// Whether a block's box holds a point, with the slack that a cell gives its faces.
+/// Whether a block's box holds a point, with the tolerance of cell faces.
 #[inline(always)]
 pub fn box_holds(b: &[f32; 6], p: V4) -> bool {
     // SAFETY: six values.
     let [lo, hi] = unsafe { V4::pair_f32(b.as_ptr()) };
-    // Boxes without a finite node are upside down, and hold nothing.
+    // Boxes without a finite node are inverted, and hold nothing.
     beyond(lo, hi, p).either(hi.below(lo)).bits() & 7 == 0
 }
 
-/// Smallest and largest of points. NaN are passed over (the comparisons give their second operand then), but the first point's
-/// stay.
+/// Smallest and largest of points. NaN are skipped (the comparisons then give their second operand), except in the
+/// first.
 #[inline(always)]
 pub(crate) fn bounds_of(points: &[V4]) -> (V4, V4) {
     let first = points.first().copied().unwrap_or(V4::zero());
     points.iter().skip(1).fold((first, first), |(lo, hi), p| (p.min(lo), p.max(hi)))
 }
 
-/// Along which axes a point lies beyond bounds, with the slack that a cell gives its faces.
+/// Axes along which a point lies beyond bounds, with the tolerance of cell faces.
 #[inline(always)]
 pub(crate) fn beyond(lo: V4, hi: V4, p: V4) -> V4 {
     let pad = (hi - lo) * V4::splat(2.0 * FACE_TOLERANCE);
     p.below(lo - pad).either((hi + pad).below(p))
 }
 
-/// Whether a point may lie within bounds.
 #[inline(always)]
 pub(crate) fn within((lo, hi): (V4, V4), p: V4) -> bool {
     beyond(lo, hi, p).bits() & 7 == 0
 }
 
-/// The arrays of a zone at the corners of one cell: what it takes to find the cell is paid once for all of them.
+/// The arrays of a zone at the corners of one cell, which is translated once for all of them.
 pub trait Corners {
     /// As [`Nodes::vector`].
     ///
@@ -190,7 +189,7 @@ pub trait Corners {
     fn scalar(&mut self, array: usize, component: usize, out: &mut [f64; 8]) -> Result<(), Miss>;
 }
 
-/// [`Corners`] for nodes to which one array of a cell costs the same whether or not others were asked for.
+/// [`Corners`] for nodes where arrays of a cell cost the same together or apart.
 pub struct Each<'a, N> {
     nodes: &'a mut N,
     zone: usize,
@@ -198,7 +197,7 @@ pub struct Each<'a, N> {
 }
 
 impl<'a, N: Nodes> Each<'a, N> {
-    /// Of a cell.
+    /// The corners of a cell.
     #[inline(always)]
     pub fn new(nodes: &'a mut N, zone: usize, cell: [u32; 3]) -> Self {
         Self { nodes, zone, cell }
@@ -224,15 +223,15 @@ pub trait Nodes {
         Self: 'a;
     /// The zones in file order.
     fn zones(&self) -> &[Zone];
-    /// A cell, to ask for several arrays there.
+    /// A cell, for reading several arrays.
     fn at(&mut self, zone: usize, cell: [u32; 3]) -> Self::At<'_>;
-    /// Values of a vector array (2 or 3 components; a missing third is 0) at the corners of a cell: bit 0 of the index is
-    /// i, bit 1 j, bit 2 k. In directions of one point both corners are the same node.
+    /// A vector array (2 or 3 components; a missing third is 0) at the corners of a cell. Bit 0 of the index is i, bit
+    /// 1 j, bit 2 k. In directions of one point both corners are the same node.
     ///
     /// # Errors
     /// [`Miss`]; every absent page of the cell is listed.
     fn vector(&mut self, zone: usize, array: usize, cell: [u32; 3], out: &mut [V4; 8]) -> Result<(), Miss>;
-    /// Values of one component at the corners of a cell.
+    /// One component at the corners of a cell.
     ///
     /// # Errors
     /// [`Miss`]; every absent page of the cell is listed.
@@ -244,9 +243,8 @@ pub trait Nodes {
         cell: [u32; 3],
         out: &mut [f64; 8],
     ) -> Result<(), Miss>;
-    /// Smallest and largest values of a vector array over the corners of `count` cells that follow `cell` in i, itself among them;
-    /// `None` where they do not lie in one page, or have fewer than eight corners. Values that are no numbers are passed over, or
-    /// make the bounds none.
+    /// Smallest and largest vectors over the corners of `count` cells along i, from `cell` on. `None` if they lie in
+    /// several pages, or have fewer than eight corners. NaN are skipped, or make the bounds NaN.
     ///
     /// # Errors
     /// [`Miss`]; the absent page is listed.
@@ -280,15 +278,15 @@ pub trait Nodes {
         }
         Ok(bounds)
     }
-    /// Adds the blocks of a level whose boxes hold a point to `out`. Every absent page of the level is listed.
+    /// Adds the blocks of a level whose boxes hold a point to `out`.
     ///
     /// # Errors
-    /// [`Miss`].
+    /// [`Miss`]; every absent page of the level is listed.
     fn blocks_that_hold(&mut self, zone: usize, level: usize, p: V4, out: &mut Vec<[u32; 3]>) -> Result<(), Miss> {
         look_through(self, zone, level, p, out)
     }
-    /// Boxes of the blocks of a level that a block of the next level covers, in the order of a cell's corners; a bit for each that
-    /// there is and that is here, and why others are not. Every absent page of them is listed.
+    /// Boxes of the blocks of a level under a block of the next level, in the order of a cell's corners. Returns a bit
+    /// for each resident one, and the miss of others. All their absent pages are listed.
     fn children(&mut self, zone: usize, level: usize, parent: [u32; 3], out: &mut [Bounds; 8]) -> (u8, Option<Miss>) {
         let dims = self.zones()[zone].boxes[level].translation.dims;
         let (mut here, mut miss) = (0, None);
@@ -306,7 +304,7 @@ pub trait Nodes {
     /// Adds those of [`Self::children`] that hold a point to `out`.
     ///
     /// # Errors
-    /// [`Miss`], when all that are here were looked at.
+    /// [`Miss`], after all resident ones were examined.
     fn children_that_hold(
         &mut self,
         zone: usize,
@@ -321,28 +319,27 @@ pub trait Nodes {
         out.extend((0..8).filter(holds).map(|c| child(parent, c)));
         miss.map_or(Ok(()), Err)
     }
-    /// Pages found absent since it was last cleared.
+    /// Pages found absent since the list was last cleared.
     fn missing(&mut self) -> &mut Vec<PageId>;
     /// The error behind [`Miss::Failed`].
     fn failure(&mut self) -> Option<PageError>;
-    /// Asks the processor to load the cache lines of some arrays' values at the corners of a cell, if they are in memory. Only a
-    /// hint: the answer of no other call depends on it.
+    /// Prefetches arrays at the corners of a cell, if resident. Only a hint: no result depends on it.
     fn prefetch(&self, _zone: usize, _arrays: &[usize], _cell: [u32; 3]) {}
-    /// Whether a zone's points are at the same place whenever they are asked for.
+    /// Whether a zone's points never move.
     fn stands(&self, _zone: usize) -> bool {
         true
     }
-    /// Whether a zone's points are at different places at the two steps between which the moment is.
+    /// Whether a zone's points move between the two steps around the moment.
     #[inline(always)]
     fn moves(&self, _zone: usize) -> bool {
         false
     }
-    /// How far the moment is from the earlier step to the later, 0 to 1.
+    /// The moment, from 0 at the earlier step to 1 at the later.
     #[inline(always)]
     fn weight(&self) -> f64 {
         0.0
     }
-    /// A cell's points at either step between which the moment is: the same at both, unless the zone [`Self::moves`].
+    /// A cell's points at the two steps around the moment: equal, unless the zone [`Self::moves`].
     ///
     /// # Errors
     /// [`Miss`]; every absent page of the cell is listed, for both steps.
@@ -352,19 +349,19 @@ pub trait Nodes {
         out[1] = out[0];
         Ok(())
     }
-    /// Goes to another time step, for what differs from step to step. Nothing does unless an implementation says so.
+    /// Goes to another time step, if there are several.
     fn set_step(&mut self, _step: u32) {}
-    /// Called before a restartable step: nothing that earlier calls returned is referenced any more.
+    /// Called before a restartable step: no result of earlier calls is still referenced.
     fn begin_step(&mut self) {}
 }
 
-/// One of the eight blocks that a block of the next level covers, in the order of a cell's corners.
+/// One of the eight blocks under a block of the next level, as a cell's corners.
 #[inline(always)]
 pub(crate) fn child(parent: [u32; 3], corner: usize) -> [u32; 3] {
     core::array::from_fn(|a| 2 * parent[a] + (corner >> a & 1) as u32)
 }
 
-/// [`Nodes::blocks_that_hold`] by a look at each block.
+/// [`Nodes::blocks_that_hold`], block by block.
 pub(crate) fn look_through<N: Nodes + ?Sized>(
     nodes: &mut N,
     zone: usize,
@@ -388,21 +385,20 @@ pub(crate) fn look_through<N: Nodes + ?Sized>(
     miss.map_or(Ok(()), Err)
 }
 
-/// A page or a whole zone as the loaders see it: all components of a point together, i fastest.
+/// A page or a whole zone as the loaders see it: interleaved components, i fastest.
 ///
-/// A cell of a vector array then lies in some five cache lines, and one that follows it in j or k brings half of them; with a
-/// plane a component it was twelve and six. A trace over data that is in memory waits for cache lines more than for
-/// anything else.
+/// A cell of a vector array lies in about five cache lines; the next one in j or k needs half of them anew. With a
+/// plane per component these were twelve and six. A trace over resident data mostly waits for cache lines.
 #[derive(Copy, Clone)]
 pub(crate) struct Grain {
     pub base: *const u8,
     pub dtype: DType,
-    /// Elements from a point to the next in i, in j and in k; the first is the number of components.
+    /// Elements from one point to the next in i (the number of components), in j and in k.
     pub stride: [usize; 3],
 }
 
 impl Grain {
-    /// Over points in rows of `row` and planes of `plane` points.
+    /// For points in rows of `row` and planes of `plane` points.
     #[inline(always)]
     pub fn new(base: *const u8, dtype: DType, components: usize, (row, plane): (usize, usize)) -> Self {
         Self { base, dtype, stride: [components, row * components, plane * components] }
@@ -425,7 +421,7 @@ impl Grain {
         }
     }
 
-    /// The first three components of the point whose first element is `n`; 0 for those that there are not.
+    /// The first three components of the point whose first element is `n`; 0 for missing ones.
     ///
     /// # Safety
     /// As [`Self::element`].
@@ -445,7 +441,7 @@ impl Grain {
         }
     }
 
-    /// Two points of a vector array that follow each other in i.
+    /// Two consecutive points of a vector array in i.
     ///
     /// # Safety
     /// As [`Self::element`].
@@ -461,7 +457,7 @@ impl Grain {
         }
     }
 
-    /// All corners of a cell that lies wholly in this grain, from its first point; `step` is 0 along directions of one point.
+    /// All corners of a cell within this grain, from its first point. `step` is 0 along directions of one point.
     ///
     /// # Safety
     /// As [`Self::element`] for the cell's eight corners.
@@ -508,8 +504,8 @@ impl Grain {
         }
     }
 
-    /// Smallest and largest of the points of `count` cells in a row, from the first point of the first of them, in each of the four
-    /// rows of points; directions of one point there are not.
+    /// Smallest and largest points of `count` cells in a row, from the first cell's first `point` on. There are no
+    /// directions of one point.
     ///
     /// # Safety
     /// As [`Self::element`] for all corners of the cells.
@@ -537,7 +533,7 @@ impl Grain {
         (lo, hi)
     }
 
-    /// Hints that the corners of a cell are wanted soon.
+    /// Prefetches the corners of a cell. Only a hint.
     #[inline(always)]
     pub fn prefetch(&self, point: usize, step: [usize; 3]) {
         for row in 0..4 {
@@ -550,7 +546,7 @@ impl Grain {
         }
     }
 
-    /// Hints that a point is wanted soon.
+    /// Prefetches a point. Only a hint.
     #[inline(always)]
     pub fn prefetch_point(&self, point: usize) {
         prefetch(self.base.wrapping_add(point * self.stride[0] * self.dtype.size()));
@@ -564,7 +560,7 @@ impl Grain {
     }
 }
 
-/// 1 along directions that have a second corner, 0 along those of one point.
+/// 1 along directions with a second corner, 0 along those of one point.
 #[inline(always)]
 pub(crate) fn corner_steps(dims: [u32; 3]) -> [usize; 3] {
     dims.map(|n| usize::from(n > 1))

@@ -1,14 +1,14 @@
-//! Options in JSON, as callers hand them down.
+//! Options in JSON, as callers pass them.
 
 use crate::error::FieldError;
 use serde_json::{Map, Value};
 
-/// An error of what was asked for.
+/// A [`FieldError::Usage`].
 pub fn usage(message: impl Into<String>) -> FieldError {
     FieldError::Usage(message.into())
 }
 
-/// A JSON object whose keys are all read: one that nobody asks for is an error.
+/// A JSON object whose keys must all be read: an unread key is an error.
 pub struct Object {
     map: Map<String, Value>,
     what: &'static str,
@@ -36,15 +36,15 @@ impl Object {
             _ => Err(usage(format!("{what}: not a JSON object"))),
         }
     }
-    /// Takes a key; null is as good as absent.
+    /// Takes a key; null counts as absent.
     pub fn take(&mut self, key: &str) -> Option<Value> {
         self.map.remove(key).filter(|v| !v.is_null())
     }
-    /// The error of a key whose value has another form.
+    /// The error for a key with a value of another form.
     pub fn wrong(&self, key: &str, form: &str) -> FieldError {
         usage(format!("{}: '{key}' must be {form}", self.what))
     }
-    /// Whether a key says anything.
+    /// Whether a key has a value.
     pub fn has(&self, key: &str) -> bool {
         self.map.get(key).is_some_and(|v| !v.is_null())
     }
@@ -111,7 +111,7 @@ impl Object {
     /// Takes a list of numbers.
     ///
     /// # Errors
-    /// [`FieldError::Usage`] where `number` refuses one; the message says that the key must be `form`.
+    /// [`FieldError::Usage`] if `number` refuses one; the message says that the key must be `form`.
     pub fn numbers<T>(
         &mut self,
         key: &str,
@@ -122,10 +122,10 @@ impl Object {
         let list = v.as_array().and_then(|v| v.iter().map(number).collect::<Option<Vec<T>>>());
         list.map(Some).ok_or_else(|| self.wrong(key, form))
     }
-    /// Ends the reading: all keys are to be known.
+    /// Ends the reading.
     ///
     /// # Errors
-    /// [`FieldError::Usage`] naming a key that nobody has taken.
+    /// [`FieldError::Usage`] naming a key that was not taken.
     pub fn done(self) -> Result<(), FieldError> {
         match self.map.iter().find(|(_, v)| !v.is_null()) {
             None => Ok(()),

@@ -1,4 +1,4 @@
-//! Nodes over pages: translation is paid once a cell, absence is a value.
+//! Nodes over pages: a cell is translated once, and absence is a value.
 
 use crate::boxes::Bounds;
 use crate::catalog::DType;
@@ -15,9 +15,9 @@ pub struct PagedNodes {
     zones: Arc<[Zone]>,
     worker: Worker,
     step: u32,
-    /// Where the last cells lie: several arrays are asked for at one, and each is asked to be fetched before.
+    /// Places of the last cells: several arrays are read, and prefetched, at each.
     cells: [CellPages; KNOWN],
-    /// The pages of all arrays that have the same number: most cells lie in the page of the cell before.
+    /// Pages of equal number: most cells lie in the page of the previous cell.
     groups: [Group; GROUPS],
     missing: Vec<PageId>,
     failure: Option<PageError>,
@@ -45,8 +45,8 @@ impl PagedNodes {
         }
     }
 
-    /// The boxes of the blocks of a level that a block of the next covers, by corner: with one look for each page, and most have their
-    /// eight in one. Why some are not here, if so.
+    /// The boxes under a block of the next level, by corner, with one lookup per page: mostly one for all eight.
+    /// Returns the miss of absent ones.
     #[inline(always)]
     fn each_child(
         &mut self,
@@ -60,7 +60,7 @@ impl PagedNodes {
         let low = parent.map(|n| 2 * n);
         let (place, apart) = t.cell(low);
         let steps = t.corner_steps(apart);
-        // Along each axis the second is there unless the zone ends with the first.
+        // Along each axis the second block exists, unless the zone ends.
         let there = (0..3).fold(0, |there, a| there | usize::from(low[a] + 1 < t.dims[a]) << a);
         let (mut pages, mut miss) = ([core::ptr::null::<u8>(); 8], None);
         for c in (0..8).filter(|c| c & there == *c) {
@@ -81,7 +81,6 @@ impl PagedNodes {
         miss
     }
 
-    /// A page of boxes.
     #[inline(always)]
     fn boxes(&mut self, id: PageId) -> Result<*const u8, Miss> {
         match self.worker.page(id) {
@@ -155,7 +154,7 @@ impl PagedCorners<'_> {
         for row in (0..8).step_by(2) {
             let grain = |c: usize| Grain::new(across.pages[c], a.dtype, a.components, (0, 0));
             let at = across.element(row);
-            // SAFETY: `pages` has the page of each corner, and `element` says where it is there.
+            // SAFETY: `pages` has the page of each corner, and `element` its place there.
             unsafe {
                 if across.step[0] == 1 {
                     out[row..row + 2].copy_from_slice(&grain(row).pair(at));
@@ -190,7 +189,7 @@ impl PagedCorners<'_> {
     }
 }
 
-/// Writes down what is not here.
+/// Records an absent page or an error.
 #[cold]
 fn note(not_here: NotHere, missing: &mut Vec<PageId>, failure: &mut Option<PageError>) -> Miss {
     let Some(error) = not_here.1 else {

@@ -1,11 +1,11 @@
-//! The first half of translation: which page holds a point. A zone is cut in equal boxes of points; every array of a
-//! zone is cut in the same way, so one page number serves them all.
+//! The first half of translation: from a point to its page. All arrays of a zone are cut into the same equal boxes of
+//! points, so one page number serves them all.
 //!
 //! # Theory
-//! Zarr stores the chunks at an array's edge in full, so a zone of 65 points cut in pages of 16 takes 80 points of disk
+//! Zarr stores the chunks at an array's edge in full. A zone of 65 points in pages of 16 then takes 80 points of disk
 //! and memory along that axis. Cox & Ellsworth (1997) met the same growth (up to 200 %) and packed the edge pages. Here
-//! the page edge itself is chosen, for each zone and axis, near the asked size where padding is least: 65 points become
-//! five pages of 13. No power of two is needed, because translation looks an index up in small tables (or divides).
+//! the page edge itself is chosen, for each zone and axis, near the requested size and with the least padding: 65
+//! points become five pages of 13. It need not be a power of two: translation uses small tables (or divides).
 //!
 //! # Practice
 //! [`choose`] picks the boxes, [`Paging`] numbers pages and translates. Page numbers run with i fastest.
@@ -17,7 +17,7 @@ use std::ops::Range;
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Layout {
-    /// About as many points along i, j and k.
+    /// About equally many points along i, j and k.
     Cubed,
     /// Whole i-lines, several rows, one plane in k: the order of the points in a PLOT3D file.
     Flat,
@@ -38,7 +38,7 @@ impl Layout {
     }
 }
 
-/// How one zone is cut in pages. All triples are (i, j, k).
+/// The pages of one zone. All triples are (i, j, k).
 ///
 /// ```
 /// use field::paging::{choose, Layout};
@@ -58,7 +58,7 @@ pub struct Paging {
 }
 
 impl Paging {
-    /// Pages of `page` points over `dims` points. Every edge is made at least 1 and at most the zone's.
+    /// Pages of `page` points over `dims` points. Edges are clamped to 1 and the zone's edge.
     pub fn new(dims: [usize; 3], page: [usize; 3]) -> Self {
         let dims = dims.map(|n| n.max(1));
         let page = std::array::from_fn(|a| page[a].clamp(1, dims[a]));
@@ -80,7 +80,7 @@ impl Paging {
         self.dims.iter().map(|&n| n as u64).product()
     }
 
-    /// Points on disk and in memory, padding included, over points of the zone: 1 where nothing is wasted.
+    /// Points with padding over points of the zone: 1 without padding.
     pub fn padding(&self) -> f64 {
         (0..3).map(|a| (self.pages[a] * self.page[a]) as f64 / self.dims[a] as f64).product()
     }
@@ -96,33 +96,32 @@ impl Paging {
         [(number % ni) as usize, (number / ni % nj) as usize, (number / ni / nj) as usize]
     }
 
-    /// Page number of a point and the point's index in the page's box (of one component).
+    /// Page number of a point, and its index in the page's box (of one component).
     pub const fn locate(&self, ijk: [usize; 3]) -> (u64, usize) {
         let at = [ijk[0] / self.page[0], ijk[1] / self.page[1], ijk[2] / self.page[2]];
         let low = [ijk[0] % self.page[0], ijk[1] % self.page[1], ijk[2] % self.page[2]];
         (self.number(at), (low[2] * self.page[1] + low[1]) * self.page[0] + low[0])
     }
 
-    /// The zone's points that the page at page coordinates `at` holds (padding left out).
+    /// The zone's points in the page at page coordinates `at`, without padding.
     pub fn extent(&self, at: [usize; 3]) -> [Range<usize>; 3] {
         std::array::from_fn(|a| at[a] * self.page[a]..((at[a] + 1) * self.page[a]).min(self.dims[a]))
     }
 }
 
-/// A page edge may differ from the asked one by this factor (each way) when that saves padding. Twice the points in a
-/// page is as far as "near" can be stretched.
+/// Largest factor (each way) between a page edge and the requested one. It stretches "near" to twice the points in a
+/// page.
 const STRETCH: f64 = 1.4;
-/// How much padding a deviation of the edge is worth, per unit of log(edge / asked): a quarter off costs 0.5 %.
+/// Padding that a deviation of the edge is worth, per unit of log(edge / requested): a quarter off costs 0.5 %.
 const DRIFT: f64 = 0.02;
-/// Bytes that a page costs beside its values: the index entry and the checksum.
+/// Bytes of a page beside its values: the index entry and the checksum.
 const PAGE_OVERHEAD: f64 = 20.0;
 
-/// Chooses the page box of a zone of `dims` points (i, j, k) for an asked edge of `asked` points.
+/// Chooses the page box of a zone of `dims` points (i, j, k) for a requested edge of `asked` points.
 ///
-/// `Cubed` takes, for each axis, the edge near `asked` with the least padding; where an axis is much thinner than
-/// `asked`, the others grow so that a page keeps about `asked`³ points. `Flat` takes about as many points in whole
-/// i-lines of one plane. `value_bytes` is the size of a scalar at a point: small pages of small values pay for their
-/// index entries.
+/// `Cubed` takes, for each axis, the edge near `asked` with the least padding. If an axis is much thinner, the others
+/// grow so that a page has about `asked`³ points. `Flat` takes about as many points in whole i-lines of one plane.
+/// `value_bytes` is the size of a scalar: index entries weigh more for small pages of small values.
 pub fn choose(dims: [usize; 3], asked: usize, layout: Layout, value_bytes: usize) -> Paging {
     let dims = dims.map(|n| n.max(1));
     let asked = asked.clamp(1, 1 << 10);
@@ -131,7 +130,7 @@ pub fn choose(dims: [usize; 3], asked: usize, layout: Layout, value_bytes: usize
     let mut page = [1usize; 3];
     match layout {
         Layout::Cubed => {
-            // Thinnest axis first, so that what it leaves over is shared by the rest.
+            // Thinnest axis first, so that the others share what it leaves.
             let mut order = [0, 1, 2];
             order.sort_by_key(|&a| dims[a]);
             let mut volume = points;

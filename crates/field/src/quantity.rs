@@ -1,33 +1,33 @@
 //! Pointwise derived fields: PLOT3D's functions of density, momentum and energy at a node.
 //!
-//! They are evaluated at a cell's corners when the cell is loaded and interpolated as any stored field is. A page of
-//! derived values would cost a frame and a pass over all its nodes to save eight divisions a cell, so none is made.
+//! They are evaluated at a cell's corners when the cell is loaded, and interpolated as stored fields. They have no
+//! pages: a derived page would cost a frame and a pass over its nodes to save eight divisions per cell.
 //!
-//! Normalisation is PLOT3D's: density by rho_inf, velocity by a_inf, energy by rho_inf a_inf^2, R = 1, so that
-//! p_inf = 1 / gamma and rho_inf = 1 (P. P. Walatka et al., PLOT3D User's Manual, NASA TM-101067, 1990). Numbers are those
-//! of the manual; `temperature` is p / (rho R) with R = 1, as VTK computes it, which is 1 / gamma in the free stream (the
-//! manual's own function 120 divides by that).
+//! Normalisation and numbers are PLOT3D's: density by rho_inf, velocity by a_inf, energy by rho_inf a_inf^2, and R = 1.
+//! So p_inf = 1 / gamma and rho_inf = 1 (P. P. Walatka et al., PLOT3D User's Manual, NASA TM-101067, 1990).
+//! `temperature` is p / (rho R) with R = 1, as in VTK, which is 1 / gamma in the free stream. (The manual's function
+//! 120 divides by that.)
 //!
-//! Where the conserved variables are in SI, so is what follows from them without reference values; what needs those
-//! (pressure coefficient, entropy, temperature) takes them from [`FreeStream`] and stays what it was.
+//! If the conserved variables are in SI, so are the fields that need no reference values. Those that do (pressure
+//! coefficient, entropy, temperature) take them from [`FreeStream`], and stay the same.
 
 use crate::nodes::Zone;
 
-/// What one node holds of the conserved variables.
+/// The conserved variables at one node.
 #[derive(Copy, Clone, Debug, Default)]
 pub struct Conserved {
     /// Density.
     pub density: f64,
-    /// Momentum a volume.
+    /// Momentum per volume.
     pub momentum: [f64; 3],
-    /// Total energy a volume.
+    /// Total energy per volume.
     pub energy: f64,
-    /// Ratio of specific heats here.
+    /// Ratio of specific heats at the node.
     pub gamma: f64,
 }
 
 impl Conserved {
-    /// Velocity, as momentum times 1 / density: the kernels share one reciprocal between three components.
+    /// Momentum times 1 / density: the kernels share one reciprocal between three components.
     #[inline(always)]
     pub fn velocity(&self) -> [f64; 3] {
         let inv = 1.0 / self.density;
@@ -51,8 +51,7 @@ impl Conserved {
     }
 }
 
-/// The conserved variables at nodes that follow each other, each in a column: what is computed from columns the compiler computes for
-/// several nodes at a time.
+/// The conserved variables at consecutive nodes, a column per variable, over which the compiler vectorises loops.
 #[derive(Clone, Debug, Default)]
 pub struct Columns {
     /// Density, momentum along x, y and z, energy, ratio of specific heats.
@@ -60,7 +59,7 @@ pub struct Columns {
 }
 
 impl Columns {
-    /// The column of a variable, made `n` nodes long, all of them `value`.
+    /// The column of a variable, resized to `n` nodes and set to `value`.
     pub fn of(&mut self, variable: usize, n: usize, value: f64) -> &mut [f64] {
         let column = &mut self.of[variable];
         column.clear();
@@ -69,14 +68,14 @@ impl Columns {
     }
 }
 
-/// The conserved variables at the corners of a cell, a row each.
+/// The conserved variables at the corners of a cell, one row per variable.
 #[derive(Copy, Clone, Debug)]
 pub struct ConservedCorners {
     /// Density, momentum along x, y and z, energy, ratio of specific heats.
     pub of: [[f64; 8]; 6],
 }
 
-/// The free stream in the units of the conserved variables. A bare Mach number is that of non-dimensional ones.
+/// The free stream in the units of the conserved variables. `From<f64>` takes the Mach number of non-dimensional ones.
 ///
 /// ```
 /// # use field::quantity::FreeStream;
@@ -85,7 +84,7 @@ pub struct ConservedCorners {
 /// ```
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub struct FreeStream {
-    /// Mach number; NaN where nothing gives it.
+    /// Mach number; NaN if unknown.
     pub mach: f64,
     /// Density.
     pub density: f64,
@@ -110,7 +109,7 @@ impl FreeStream {
 
 /// A derived scalar or vector.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-#[allow(missing_docs)] // the table below says it all
+#[allow(missing_docs)] // the table below has the descriptions
 pub enum Derived {
     Velocity,
     VelocityX,
@@ -131,25 +130,25 @@ pub enum Derived {
 
 /// A row of the table of derived fields.
 pub struct Definition {
-    /// Which.
+    /// The field.
     pub derived: Derived,
-    /// The name to use.
+    /// The name.
     pub name: &'static str,
-    /// Number in the PLOT3D manual, 0 where it has none.
+    /// Number in the PLOT3D manual; 0 if it has none.
     pub number: u32,
     /// Components.
     pub components: usize,
     /// CF standard name or empty.
     pub standard_name: &'static str,
-    /// For labels.
+    /// The name in labels.
     pub long_name: &'static str,
-    /// What it is divided by while the data are non-dimensional, for labels; empty where it has no dimension at all.
+    /// The divisor of non-dimensional data, for labels; empty without dimension.
     pub divided_by: &'static str,
-    /// Its unit where the data are in SI.
+    /// The unit of SI data.
     pub units: &'static str,
     /// The formula.
     pub formula: &'static str,
-    /// Value that a diverging colour map is centred on, where the field is signed.
+    /// The value at the centre of a diverging colour map, for signed fields.
     pub centre: Option<f64>,
 }
 
@@ -211,7 +210,7 @@ pub const DEFINITIONS: &[Definition] = &[
     energy(Derived::Enthalpy, "enthalpy", 130, "enthalpy a mass", "gamma internal_energy"),
 ];
 
-/// A row of a field that is a velocity.
+/// The row of a velocity.
 const fn velocity(
     derived: Derived,
     name: &'static str,
@@ -225,7 +224,7 @@ const fn velocity(
     Definition { derived, name, number, components, standard_name, long_name, divided_by, units, formula, centre }
 }
 
-/// A row of a scalar that is an energy a mass.
+/// The row of an energy per mass.
 const fn energy(
     derived: Derived,
     name: &'static str,
@@ -237,7 +236,7 @@ const fn energy(
     Definition { derived, name, number, components, standard_name, long_name, divided_by, units, formula, centre }
 }
 
-/// A row of a scalar without dimension.
+/// The row of a scalar without dimension.
 const fn number(
     derived: Derived,
     name: &'static str,
@@ -251,16 +250,16 @@ const fn number(
 }
 
 impl Derived {
-    /// By name.
+    /// The field of that name.
     pub fn named(name: &str) -> Option<Self> {
         DEFINITIONS.iter().find(|d| d.name == name).map(|d| d.derived)
     }
-    /// Its row of the table.
+    /// Its row of [`DEFINITIONS`].
     pub fn definition(self) -> &'static Definition {
         // Every variant has a row: tested below.
         DEFINITIONS.iter().find(|d| d.derived == self).unwrap_or(&DEFINITIONS[0])
     }
-    /// Components, without a look at the table: this is asked at every node.
+    /// Components, without a lookup: this is called at every node.
     #[inline]
     pub const fn components(self) -> usize {
         match self {
@@ -268,16 +267,16 @@ impl Derived {
             _ => 1,
         }
     }
-    /// Whether total energy enters.
+    /// Whether the formula contains total energy.
     pub fn needs_energy(self) -> bool {
         use Derived::*;
         !matches!(self, Velocity | VelocityX | VelocityY | VelocityZ | VelocityMagnitude | KineticEnergy)
     }
-    /// Whether momentum enters.
+    /// Whether the formula contains momentum.
     pub fn needs_momentum(self) -> bool {
         self != Derived::StagnationEnergy
     }
-    /// The value at a node; lanes beyond the components are 0.
+    /// The value at a node. Entries beyond the components are 0.
     #[inline(always)]
     pub fn value(self, q: &Conserved, free: FreeStream) -> [f64; 3] {
         use Derived::*;
@@ -307,20 +306,20 @@ impl Derived {
         [scalar, 0.0, 0.0]
     }
 
-    /// The values at the nodes of columns, component after component: bit for bit those of [`Self::value`].
+    /// The values at the nodes of columns, component by component; bit for bit those of [`Self::value`].
     pub fn values(self, columns: &Columns, free: FreeStream, out: &mut [f64]) {
         let n = columns.of[0].len();
         self.at_nodes(columns.of.each_ref().map(|column| &column[..n]), free, n, out);
     }
 
-    /// The values at the corners of a cell, a row a component: bit for bit those of [`Self::value`].
+    /// The values at the corners of a cell, a row per component; bit for bit those of [`Self::value`].
     pub fn at_corners(self, corners: &ConservedCorners, free: FreeStream, mut row: impl FnMut([f64; 8])) {
         let mut rows = [0.0; 3 * 8];
         self.at_nodes(corners.of.each_ref(), free, 8, &mut rows);
         rows.as_chunks::<8>().0.iter().take(self.components()).for_each(|r| row(*r));
     }
 
-    /// A loop over nodes for each field, in which the field is a constant: the compiler computes for several nodes at a time.
+    /// One loop over nodes per field: a constant field lets the compiler vectorise it.
     #[inline(always)]
     fn at_nodes<C: core::ops::Index<usize, Output = f64> + ?Sized>(
         self,
@@ -355,26 +354,26 @@ fn fill(out: &mut [f64], value: impl Fn(usize) -> f64) {
     out.iter_mut().enumerate().for_each(|(at, out)| *out = value(at));
 }
 
-/// Where a zone keeps what derived fields are made of.
+/// The arrays of a zone from which derived fields are made.
 #[derive(Copy, Clone, Debug, Default)]
 pub struct Sources {
-    /// Array number of `density`.
+    /// Index of `density`.
     pub density: Option<usize>,
-    /// Array number of `momentum`.
+    /// Index of `momentum`.
     pub momentum: Option<usize>,
-    /// Array number of `energy`.
+    /// Index of `energy`.
     pub energy: Option<usize>,
-    /// Array number of `gamma`, where it varies.
+    /// Index of `gamma`, if it varies.
     pub gamma: Option<usize>,
 }
 
 impl Sources {
-    /// Looks the names up in a zone.
+    /// Finds the names in a zone.
     pub fn of(zone: &Zone) -> Self {
         let f = |n: &str| zone.array(n);
         Self { density: f("density"), momentum: f("momentum"), energy: f("energy"), gamma: f("gamma") }
     }
-    /// Whether a derived field can be made from what is there.
+    /// Whether these arrays suffice for a derived field.
     pub fn offer(&self, d: Derived) -> bool {
         self.density.is_some()
             && (!d.needs_momentum() || self.momentum.is_some())
@@ -385,26 +384,26 @@ impl Sources {
 /// A field of one zone, resolved to arrays.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Quantity {
-    /// A stored array, whole.
+    /// A whole stored array.
     Stored {
-        /// Array number in the zone.
+        /// Index of the array in the zone.
         array: usize,
-        /// Its components.
+        /// Components of the array.
         components: usize,
     },
     /// One component of a stored array.
     Component {
-        /// Array number in the zone.
+        /// Index of the array in the zone.
         array: usize,
-        /// Which component.
+        /// Index of the component.
         component: usize,
     },
-    /// Made from the conserved variables.
+    /// A function of the conserved variables.
     Derived(Derived),
 }
 
 impl Quantity {
-    /// Resolves a name in a zone: stored arrays first, then derived fields, then `NAME_x`, `NAME_y`, `NAME_z`.
+    /// Resolves a name in a zone: stored arrays, then derived fields, then `NAME_x`, `NAME_y`, `NAME_z`.
     pub fn named(zone: &Zone, name: &str) -> Option<Self> {
         if let Some(array) = zone.array(name) {
             return Some(Self::Stored { array, components: zone.arrays[array].components });
@@ -427,7 +426,7 @@ impl Quantity {
             Self::Derived(d) => d.components(),
         }
     }
-    /// All names that [`Self::named`] knows in a zone, components aside.
+    /// All names that [`Self::named`] resolves in a zone, without components.
     pub fn names(zone: &Zone) -> Vec<String> {
         let offer = Sources::of(zone);
         let stored = zone
@@ -514,7 +513,7 @@ mod tests {
             }
             let corners = ConservedCorners { of: core::array::from_fn(|v| core::array::from_fn(|at| number(v, at))) };
             let mut rows = Vec::new();
-            // What the compiler computes beforehand may give what is no number another sign than the processor does.
+            // A value computed at compile time may be a NaN of another sign than the processor's.
             d.derived.at_corners(std::hint::black_box(&corners), free, |row| rows.push(row));
             assert_eq!(rows.len(), d.components);
             for (c, row) in rows.iter().enumerate() {

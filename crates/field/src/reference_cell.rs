@@ -1,27 +1,27 @@
-//! Reference cells: which fractions lie in a cell, and its faces by number.
+//! Reference cells: the fractions in a cell, and its faces by number.
 //!
-//! The map of every cell is trilinear in three fractions. Kinds of cells differ in which fractions are theirs. Each face lies where a
-//! linear form of the fractions, its height, has one value.
+//! The map of every cell is trilinear in three fractions, and kinds of cells differ in the range of fractions. A face
+//! is where a linear form of them, its height, has one value.
 
 use crate::cell::{Rst, FACE_TOLERANCE};
 use crate::shape::CellGeometry;
 use crate::simd::V4;
 
-/// The next face is taken to be at least this far, in cells: a particle that starts on a face and moves along it, or back
-/// through it by a hair, still tries a step.
+/// Least distance to the next face, in cells. A particle on a face that moves along it, or back through it by a hair,
+/// still tries a step.
 pub const LEAST_GAP: f64 = 1e-3;
 
-/// What steps ask of the shape of cells. Nothing here reads a page.
+/// The shape of cells, as integration steps need it. Nothing here reads a page.
 pub trait ReferenceCell {
     /// Number of faces.
     const FACES: u32;
-    /// Whether it is the unit cube: steps within cubes may be taken four at a time.
+    /// Whether it is the unit cube, within which four particles may step at a time.
     const IS_CUBE: bool;
-    /// Whether fractions lie in the cell, faces included; along a direction of one point, on the surface.
+    /// Whether fractions lie in the cell, faces included. Along a direction of one point: on the surface.
     fn holds(thin: [bool; 3], q: Rst) -> bool;
-    /// Fractions brought onto the cell, whose faces the arithmetic may pass by rounding.
+    /// Fractions moved onto the cell, which they may leave by rounding.
     fn onto(q: Rst, thin: [bool; 3]) -> Rst;
-    /// Fractions brought onto a face to the last bit.
+    /// Fractions moved onto a face to the last bit.
     fn onto_face(q: Rst, face: u32) -> Rst;
     /// Height of fractions, or of a rate of fractions, over the base of a face.
     fn height(face: u32, q: Rst) -> f64;
@@ -33,11 +33,11 @@ pub trait ReferenceCell {
     fn is_thin(face: u32, thin: [bool; 3]) -> bool;
     /// Time to the nearest face ahead at a rate, at least [`LEAST_GAP`] away.
     fn time_to_face(q: Rst, rate: V4) -> f64;
-    /// Fractions so far beyond a face, along a rate as far as that goes; `q` lies on the face.
+    /// Fractions at a distance `far` beyond a face along a rate, as far as it allows; `q` lies on the face.
     fn past(face: u32, q: Rst, rate: [f64; 3], far: f64) -> Rst;
 
-    /// Whether fractions lie beyond a face, with the slack that [`Self::holds`] gives: a path along a face is not taken to cross it
-    /// by rounding.
+    /// Whether fractions lie beyond a face, with the tolerance of [`Self::holds`]: rounding does not make a path along
+    /// a face cross it.
     #[inline(always)]
     fn is_beyond(face: u32, q: Rst) -> bool {
         let (height, level) = (Self::height(face, q), Self::level(face));
@@ -48,7 +48,7 @@ pub trait ReferenceCell {
         }
     }
 
-    /// Whether fractions are no farther from a face than `slack`, or beyond it.
+    /// Whether fractions are within `slack` of a face, or beyond it.
     #[inline(always)]
     fn touches(face: u32, q: Rst, slack: f64) -> bool {
         let (height, level) = (Self::height(face, q), Self::level(face));
@@ -60,7 +60,7 @@ pub trait ReferenceCell {
     }
 }
 
-/// The unit cube: the cells of curvilinear zones. Face `2 a + 0` is where fraction `a` is 0, face `2 a + 1` where it is 1.
+/// The unit cube, for the cells of curvilinear zones. Face `2 a + 0` is at fraction `a` = 0, face `2 a + 1` at 1.
 #[derive(Copy, Clone, Debug)]
 pub struct Hexahedron;
 
@@ -70,12 +70,12 @@ impl Hexahedron {
     pub fn face(axis: usize, side: u32) -> u32 {
         2 * axis as u32 + side
     }
-    /// The axis that a face lies across.
+    /// The axis across a face.
     #[inline(always)]
     pub fn axis(face: u32) -> usize {
         (face >> 1) as usize
     }
-    /// The side of its axis on which a face lies.
+    /// The side of a face on its axis.
     #[inline(always)]
     pub fn side(face: u32) -> u32 {
         face & 1

@@ -1,7 +1,7 @@
-//! Which files the steps of a series come from, and whether they are still those.
+//! The files of each step of a series, and their identities.
 //!
-//! A store keeps of each step what identifies its files (never their names: a store tells nobody where it was made). So who adds the
-//! steps that a simulation has written since knows which of them are there, and that none of those was changed.
+//! A store records identities of each step's files, but no names: it does not reveal where it was made. Appending a
+//! simulation's new steps then skips those in the store, and detects changed files.
 
 use crate::error::FieldError;
 use crate::file::{identities, Digest, FileIdentity};
@@ -9,25 +9,25 @@ use crate::heap_size;
 use serde_json::{json, Value};
 use std::path::{Path, PathBuf};
 
-/// The files of a series, as its user named them.
+/// The files of a series, as named by the user.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SeriesFiles {
-    /// Those that hold for every step: the grid that does not move.
+    /// The files of every step, as a steady grid.
     pub steady: Vec<PathBuf>,
-    /// Those of each step.
+    /// The files of each step.
     pub steps: Vec<Vec<PathBuf>>,
 }
 
-/// A file: where it lies and what it was.
+/// The identity of a file.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct SourceFile {
-    /// Of its path.
+    /// Digest of its path.
     pub name: Digest,
-    /// Of that, its size, the time of its change, and its number in the file system.
+    /// Digest of its path, size, time of change and number in the file system.
     pub state: Digest,
 }
 
-/// What a store was made of.
+/// The source files of a store.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sources {
     /// As [`SeriesFiles::steady`].
@@ -36,14 +36,14 @@ pub struct Sources {
     pub steps: Vec<Vec<SourceFile>>,
 }
 
-/// What a store has of a step of a series.
+/// A step of a series, as a store has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StepState {
-    /// It is step so and so, of the very same files.
+    /// It is this step of the store, made of the same files.
     Step(usize),
-    /// This file was another when the store was made.
+    /// This file has changed since the store was made.
     Changed(PathBuf),
-    /// Nothing.
+    /// It is not in the store.
     New,
 }
 
@@ -54,10 +54,10 @@ impl SourceFile {
 }
 
 impl SeriesFiles {
-    /// What they are now.
+    /// The present identities.
     ///
     /// # Errors
-    /// [`FieldError::Io`] names a file that is not there any more.
+    /// [`FieldError::Io`] names a missing file.
     pub fn identify(&self) -> Result<Sources, FieldError> {
         let each = |files: &Vec<PathBuf>| -> Result<Vec<SourceFile>, FieldError> {
             Ok(identities(files)?.iter().map(SourceFile::of).collect())
@@ -65,12 +65,12 @@ impl SeriesFiles {
         Ok(Sources { steady: each(&self.steady)?, steps: self.steps.iter().map(each).collect::<Result<_, _>>()? })
     }
 
-    /// The files of a step, those of all steps first.
+    /// The files of a step, after those of all steps.
     pub fn of_step(&self, step: usize) -> impl Iterator<Item = &PathBuf> {
         self.steady.iter().chain(self.steps.get(step).into_iter().flatten())
     }
 
-    /// The file that tells a step from others, for messages.
+    /// The distinguishing file of a step, for messages.
     pub fn name_of(&self, step: usize) -> &Path {
         let own = self.steps.get(step).and_then(|files| files.last());
         own.or(self.steady.first()).map_or(Path::new(""), PathBuf::as_path)
@@ -86,25 +86,25 @@ impl SeriesFiles {
 }
 
 impl Sources {
-    /// The files of a step, those of all steps first.
+    /// The files of a step, after those of all steps.
     fn of_step(&self, step: usize) -> impl Iterator<Item = &SourceFile> {
         self.steady.iter().chain(self.steps.get(step).into_iter().flatten())
     }
 
-    /// Whether a file that holds for all steps, or for step 0 of one, is among these.
+    /// Whether a file of all steps, or of the only step, is among these.
     pub fn has_steady(&self, file: &SourceFile) -> bool {
         let only = if self.steps.len() == 1 { self.steps.first() } else { None };
         self.steady.iter().chain(only.into_iter().flatten()).any(|f| f == file)
     }
 
-    /// What is known here of step `step` of `series`, whose files are `now`.
+    /// The state of step `step` of `series`, whose files are `now`.
     pub fn known(&self, series: &SeriesFiles, now: &Self, step: usize) -> StepState {
         let files: Vec<&SourceFile> = now.of_step(step).collect();
-        // A file may be that of a step and hold the grid of all.
+        // A file may belong to a step and hold the grid of all.
         let same = |s: &usize| {
             self.of_step(*s).all(|g| files.contains(&g)) && files.iter().all(|f| self.of_step(*s).any(|g| g == *f))
         };
-        // Where one file has all steps each is itself.
+        // If one file has all steps, each step is itself.
         let likely = Some(step).filter(|s| *s < self.steps.len());
         if let Some(found) = likely.into_iter().chain(0..self.steps.len()).find(same) {
             return StepState::Step(found);
@@ -167,7 +167,7 @@ mod tests {
         let two = SeriesFiles { steps: vec![vec![q0.clone()], vec![q1.clone()]], ..one.clone() };
         let known = |series: &SeriesFiles, step| kept.known(series, &series.identify().unwrap(), step);
         assert_eq!((known(&two, 0), known(&two, 1)), (StepState::Step(0), StepState::New));
-        // A grid that turns out to move is still that of the first step.
+        // A grid that turns out to move is that of the first step.
         let moves = SeriesFiles { steady: Vec::new(), steps: vec![vec![grid.clone(), q0.clone()], vec![q1.clone()]] };
         assert_eq!((known(&moves, 0), known(&moves, 1)), (StepState::Step(0), StepState::New));
         file("q0", "other");

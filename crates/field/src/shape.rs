@@ -1,4 +1,4 @@
-//! A cell's place and shape: its corners, which directions have one point, whether fractions lie in it.
+//! Place and shape of a cell.
 
 use crate::cell::{Rst, FACE_TOLERANCE};
 use crate::nodes::{bounds_of, within, Corners, Miss, Nodes};
@@ -6,15 +6,15 @@ use crate::simd::V4;
 use std::fmt::Debug;
 use std::hash::{Hash, Hasher};
 
-/// The name of a cell of some kind of domain: enough to find it again.
+/// The name of a cell of some kind of domain.
 pub trait DomainCell: Copy + Eq + Ord + Hash + Debug + Send + 'static {
     /// No cell of any dataset.
     const NOWHERE: Self;
     /// Number of its domain, 0-based.
     fn domain(self) -> u32;
-    /// Four numbers for it, as saved lines hold them.
+    /// Four numbers that identify it in saved lines.
     fn numbers(self) -> [u32; 4];
-    /// The cell of which [`Self::numbers`] are those.
+    /// The cell with these [`Self::numbers`].
     fn of_numbers(numbers: [u32; 4]) -> Self;
 }
 
@@ -28,8 +28,8 @@ pub struct CellId {
 }
 
 impl PartialEq for CellId {
-    /// Number by number: arrays are compared in memory, by loads that wait for the narrower stores before them. That took a twelfth of
-    /// a step in a uniform grid.
+    /// Compared number by number. Arrays are compared in memory, by loads that wait for narrower stores, which took a
+    /// twelfth of a step in a uniform grid.
     #[inline(always)]
     fn eq(&self, other: &Self) -> bool {
         let [a, b] = [self, other].map(|c| (c.zone, c.ijk[0], c.ijk[1], c.ijk[2]));
@@ -38,7 +38,7 @@ impl PartialEq for CellId {
 }
 
 impl Hash for CellId {
-    /// Number by number, as it is compared.
+    /// Number by number, as in comparisons.
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.numbers().iter().for_each(|n| state.write_u32(*n));
     }
@@ -90,17 +90,17 @@ impl CellPoint {
     }
 }
 
-/// A point may leave a surface (a zone one point thick) by this fraction of the local cell size: single precision.
+/// Largest distance of a point from a surface (a zone one point thick), in local cell sizes: single precision.
 const SURFACE_TOLERANCE: f64 = 1e-6;
 
-/// What iblank says of a cell.
+/// The meaning of iblank for a cell.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Blank {
     /// No corner is 0 or negative.
     Field,
     /// A corner is negative: interpolated from that zone (0-based).
     Fringe(u32),
-    /// A corner is 0 or not a number, or the cell itself is blanked out: there is no flow here.
+    /// A corner is 0 or not finite, or the cell itself is blanked out: no flow.
     Hole,
 }
 
@@ -109,7 +109,7 @@ pub enum Blank {
 pub struct CellGeometry {
     /// Corners; a direction of one point is extruded along the normal.
     pub corners: [V4; 8],
-    /// Which directions have one point.
+    /// Directions with one point.
     pub thin: [bool; 3],
 }
 
@@ -127,8 +127,8 @@ impl CellGeometry {
         Ok(shape)
     }
 
-    /// Loads the corners of a cell whose coordinates are array `xyz`; `thin` is there. In place: to hand over 300 bytes took an eighth
-    /// of what it takes to load a cell.
+    /// Loads the corners, from coordinates in array `xyz`; `thin` is set before. It fills in place: moving 300 bytes
+    /// took an eighth of the time to load a cell.
     ///
     /// # Errors
     /// [`Miss`].
@@ -139,7 +139,7 @@ impl CellGeometry {
         Ok(())
     }
 
-    /// After its corners were filled in.
+    /// Completes the cell after its corners are filled in.
     #[inline(always)]
     pub(crate) fn close(&mut self) {
         if self.thin != [false; 3] {
@@ -147,8 +147,8 @@ impl CellGeometry {
         }
     }
 
-    /// Gives a surface cell a thickness of its own size, so that it has an inverse; a line or a point stays collapsed and
-    /// contains nothing.
+    /// Gives a surface cell a thickness of its own size, so that it has an inverse. Lines and points stay collapsed and
+    /// contain nothing.
     #[cold]
     fn extrude(&mut self) {
         if self.thin.iter().filter(|t| **t).count() != 1 {
@@ -169,13 +169,13 @@ impl CellGeometry {
         }
     }
 
-    /// Whether every corner is a number.
+    /// Whether every corner is finite.
     #[inline(always)]
     pub fn finite(&self) -> bool {
         self.corners.iter().all(|p| p.is_finite_xyz())
     }
 
-    /// Whether fractions lie in the cell; along a direction of one point, on the surface.
+    /// Whether fractions lie in the cell. Along a direction of one point: on the surface.
     #[inline(always)]
     pub fn holds(thin: [bool; 3], q: Rst) -> bool {
         if thin == [false; 3] {
@@ -190,7 +190,7 @@ impl CellGeometry {
         })
     }
 
-    /// Whether a point may be in the cell: within its box, with the slack that [`Self::holds`] gives.
+    /// Whether a point may be in the cell: in its box, with the tolerance of [`Self::holds`].
     #[inline(always)]
     pub(crate) fn may_hold(&self, p: V4) -> bool {
         within(bounds_of(&self.corners), p)

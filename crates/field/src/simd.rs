@@ -1,6 +1,6 @@
-//! Four double lanes. The cell map needs lane permutations that portable vector crates do not offer, so this is a thin
-//! shell over AVX2 + FMA where the build has them and over plain arrays elsewhere. Both round alike only on a machine
-//! with fused multiply-add: results are promised bit for bit for one build on one CPU.
+//! Four double lanes. The cell map needs lane permutations that portable vector crates lack. So this is a thin shell
+//! over AVX2 + FMA if the build has them, else over plain arrays. Both round alike only with fused multiply-add:
+//! results are promised bit for bit for one build on one CPU.
 
 #[cfg(all(target_arch = "x86_64", target_feature = "avx2", target_feature = "fma"))]
 #[allow(
@@ -116,7 +116,7 @@ mod imp {
         pub fn all_less_xyz(self, o: Self) -> bool {
             unsafe { _mm256_movemask_pd(_mm256_cmp_pd::<_CMP_LT_OQ>(self.0, o.0)) & 7 == 7 }
         }
-        /// A mask of the lanes in which `self < o` (not those with NaN).
+        /// A mask of the lanes in which `self < o` (false for NaN).
         #[inline(always)]
         pub fn below(self, o: Self) -> Self {
             Self(unsafe { _mm256_cmp_pd::<_CMP_LT_OQ>(self.0, o.0) })
@@ -162,7 +162,7 @@ mod imp {
                 ]
             }
         }
-        /// Two points that follow each other in i, from a plane of values for each component: lanes (x, y, z, 0) of each.
+        /// Two consecutive points in i, from a plane of values per component: lanes (x, y, z, 0) of each.
         ///
         /// # Safety
         /// `p[c]` and `p[c] + 1` must be readable.
@@ -187,8 +187,8 @@ mod imp {
             // SAFETY: the caller promises that these places can be read.
             unsafe { Self(_mm256_cvtps_pd(_mm_movelh_ps(two_f32(a), two_f32(b)))) }
         }
-        /// Smallest and largest of the points of three components in four rows of `points`; NaN are passed over, but for the first
-        /// point.
+        /// Smallest and largest of points of three components, in four rows of `points`. NaN are skipped, except in the
+        /// first point.
         ///
         /// # Safety
         /// `points` is not 0, and 3 `points` values must be readable from each of `rows` on.
@@ -196,7 +196,7 @@ mod imp {
         pub unsafe fn bounds_f32(rows: [*const f32; 4], points: usize) -> [Self; 2] {
             // SAFETY: the caller promises that these places can be read.
             unsafe {
-                // Four values a load, of which the last is the next point's; the last point has no next.
+                // A load reads four values, with the first of the next point; the last point has no next.
                 let one = |p: *const f32| _mm_movelh_ps(two_f32(p), _mm_load_ss(p.add(2)));
                 let (mut lo, mut hi) = (one(rows[0]), one(rows[0]));
                 for row in rows {
@@ -225,7 +225,7 @@ mod imp {
                 Self(_mm256_cvtps_pd(_mm_movelh_ps(xy, _mm_load_ss(p.add(2)))))
             }
         }
-        /// Two points of three components that follow each other: lanes (x, y, z, 0) of each.
+        /// Two consecutive points of three components: lanes (x, y, z, 0) of each.
         ///
         /// # Safety
         /// `p` to `p + 5` must be readable.
@@ -365,7 +365,7 @@ mod imp {
         pub fn all_less_xyz(self, o: Self) -> bool {
             (0..3).all(|n| self.0[n] < o.0[n])
         }
-        /// A mask of the lanes in which `self < o` (not those with NaN).
+        /// A mask of the lanes in which `self < o` (false for NaN).
         #[inline(always)]
         pub fn below(self, o: Self) -> Self {
             self.zip(o, |a, b| f64::from_bits(if a < b { u64::MAX } else { 0 }))
@@ -400,7 +400,7 @@ mod imp {
         pub fn transpose(r: [Self; 4]) -> [Self; 4] {
             core::array::from_fn(|c| Self(core::array::from_fn(|n| r[n].0[c])))
         }
-        /// Two points that follow each other in i, from a plane of values for each component: lanes (x, y, z, 0) of each.
+        /// Two consecutive points in i, from a plane of values per component: lanes (x, y, z, 0) of each.
         ///
         /// # Safety
         /// `p[c]` and `p[c] + 1` must be readable.
@@ -422,8 +422,8 @@ mod imp {
             let at = |p: *const f32| f64::from(unsafe { p.read_unaligned() });
             Self([at(a), at(a.wrapping_add(1)), at(b), at(b.wrapping_add(1))])
         }
-        /// Smallest and largest of the points of three components in four rows of `points`; NaN are passed over, but for the first
-        /// point.
+        /// Smallest and largest of points of three components, in four rows of `points`. NaN are skipped, except in the
+        /// first point.
         ///
         /// # Safety
         /// `points` is not 0, and 3 `points` values must be readable from each of `rows` on.
@@ -446,7 +446,7 @@ mod imp {
             let at = |n: usize| f64::from(unsafe { p.add(n).read_unaligned() });
             Self([at(0), at(1), at(2), 0.0])
         }
-        /// Two points of three components that follow each other: lanes (x, y, z, 0) of each.
+        /// Two consecutive points of three components: lanes (x, y, z, 0) of each.
         ///
         /// # Safety
         /// `p` to `p + 5` must be readable.
@@ -489,7 +489,7 @@ mod imp {
 
 pub use imp::V4;
 
-/// Hints that the line of a processor's cache in which an address lies is wanted soon. Any address will do; nothing is read of it.
+/// Prefetches the cache line of an address. Only a hint: any address is allowed, and nothing is read.
 #[inline(always)]
 pub fn prefetch(address: *const u8) {
     #[cfg(target_arch = "x86_64")]
@@ -498,16 +498,16 @@ pub fn prefetch(address: *const u8) {
         use core::arch::x86_64::{_mm_prefetch, _MM_HINT_T0};
         _mm_prefetch::<_MM_HINT_T0>(address.cast());
     }
-    // Elsewhere there is no hint to give.
+    // Other processors get no hint.
     #[cfg(not(target_arch = "x86_64"))]
     let _unused = address;
 }
 
-/// Bytes of such a line.
+/// Bytes of a cache line.
 pub const CACHE_LINE: usize = 64;
 
 impl V4 {
-    /// Whether x, y and z are numbers.
+    /// Whether x, y and z are finite.
     #[inline(always)]
     pub fn is_finite_xyz(self) -> bool {
         self.abs().all_less_xyz(Self::splat(f64::INFINITY))

@@ -4,12 +4,12 @@ use crate::catalog::DType;
 use crate::volume::{Voxel, VoxelType};
 use crate::with_voxel;
 
-/// How numbers are written in a file.
+/// Type and byte order of numbers in a file.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct StoredNumbers {
     /// Their type.
     pub number: VoxelType,
-    /// Whether their first byte is the highest.
+    /// Whether they are big-endian.
     pub big_endian: bool,
 }
 
@@ -19,7 +19,7 @@ impl StoredNumbers {
         self.number.size()
     }
 
-    /// Whether only the order of bytes differs from that of frames.
+    /// Whether they differ from the numbers of frames in byte order alone.
     pub const fn is_of(self, dtype: DType) -> bool {
         matches!(
             (self.number, dtype),
@@ -34,8 +34,8 @@ impl StoredNumbers {
         self.big_endian != cfg!(target_endian = "big")
     }
 
-    /// Puts numbers of this type, `from` bytes apart from the first byte of `bytes` on, as numbers of `dtype` in native order into `out`,
-    /// `to` bytes apart; as many as the shorter side holds. A number that `dtype` does not have becomes the nearest.
+    /// Converts numbers of this type, `from` bytes apart in `bytes`, to native `dtype`, `to` bytes apart in `out`, as
+    /// many as the shorter side holds. A number that `dtype` cannot represent becomes the nearest.
     pub fn convert(self, bytes: &[u8], from: usize, dtype: DType, out: &mut [u8], to: usize) {
         let (item, size) = (self.size(), dtype.size());
         if self.is_of(dtype) {
@@ -67,7 +67,7 @@ impl StoredNumbers {
     }
 }
 
-/// Numbers of `size` bytes, `apart` bytes from one to the next, that so many bytes hold.
+/// Count of numbers of `size` bytes in `bytes`, with `apart` bytes from one to the next.
 const fn held(bytes: usize, apart: usize, size: usize) -> usize {
     if bytes < size {
         0
@@ -88,7 +88,7 @@ fn copied<const N: usize>(bytes: &[u8], from: usize, out: &mut [u8], to: usize, 
     }
 }
 
-/// Multiplies floating-point numbers in native order by `factor`, in double precision, rounded once. Integers stay.
+/// Multiplies native floating-point numbers by `factor`, in double precision, rounded once. Integers stay unchanged.
 pub(crate) fn scale(bytes: &mut [u8], dtype: DType, factor: f64) {
     match dtype {
         DType::Float32 => {

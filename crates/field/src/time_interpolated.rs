@@ -1,8 +1,8 @@
-//! Nodes between two time steps: geometry as it is at a moment, values as they are at either step.
+//! Nodes between two time steps: geometry of a moment, values of either step.
 //!
-//! Coordinates that change are interpolated linearly, corner by corner, so that a cell of a moving grid is the same trilinear map at
-//! every moment, of corners that move on straight lines. A corner is blanked out between two steps where it is at either of them. Values of
-//! fields are not mixed here: a derived field is made at each step and mixed then, as a stored one would be.
+//! Coordinates that change are interpolated linearly, corner by corner. So a cell of a moving grid is the same
+//! trilinear map at every moment, with corners on straight lines. A corner is blanked out between two steps if it is at
+//! either. Fields are not interpolated here: derived ones are computed at each step first.
 
 use crate::boxes::{Bounds, EMPTY};
 use crate::nodes::{beyond, child, look_through, Corners, Miss, Nodes, Zone};
@@ -16,9 +16,9 @@ pub struct TimeInterpolated<N> {
     nodes: N,
     /// The earlier step.
     step: u32,
-    /// The step that follows it; the same where there is none, or none is wanted.
+    /// The next step; the same as `step` if there is none, or none is needed.
     next: u32,
-    /// How far the moment is from the earlier step to the later: 0 to 1.
+    /// The moment, from 0 at the earlier step to 1 at the later.
     weight: f64,
     /// Whether fields are those of the later step.
     later: bool,
@@ -35,7 +35,7 @@ impl<N: Nodes> TimeInterpolated<N> {
         &mut self.nodes
     }
 
-    /// Goes to the time between two steps.
+    /// Goes to the interval between two steps.
     pub fn set_steps(&mut self, step: u32, next: u32) {
         (self.step, self.next) = (step, next);
         self.set_later(false);
@@ -46,21 +46,21 @@ impl<N: Nodes> TimeInterpolated<N> {
         self.weight = weight;
     }
 
-    /// Chooses the step whose fields are answered with: the later one or the earlier.
+    /// Chooses the step of all fields read from now on: the later one or the earlier.
     #[inline(always)]
     pub fn set_later(&mut self, later: bool) {
         self.later = later;
         self.nodes.set_step(if later { self.next } else { self.step });
     }
 
-    /// The earlier step, if that is where the moment is: boxes of the later one say nothing then. (At the later one points are mixed as at
-    /// any moment, which is not to the last bit where they are at that step.)
+    /// The earlier step, if the moment is at it: the later one's boxes are then not needed. At the later step,
+    /// interpolated points may differ from that step's in the last bit.
     #[inline(always)]
     fn only(&self) -> Option<u32> {
         (self.weight == 0.0).then_some(self.step)
     }
 
-    /// Something at one step.
+    /// The result of `of` at one step.
     #[inline(always)]
     fn at_step<T>(&mut self, step: u32, of: impl FnOnce(&mut N) -> T) -> T {
         self.nodes.set_step(step);
@@ -69,7 +69,7 @@ impl<N: Nodes> TimeInterpolated<N> {
         found
     }
 
-    /// Something at both steps, whatever is absent for either.
+    /// The results of `of` at both steps. Absent pages of both are listed.
     #[inline(always)]
     fn both<T>(&mut self, mut of: impl FnMut(&mut N) -> Result<T, Miss>) -> Result<(T, T), Miss> {
         match (self.at_step(self.step, &mut of), self.at_step(self.next, &mut of)) {
@@ -85,7 +85,7 @@ impl<N: Nodes> TimeInterpolated<N> {
         Ok(())
     }
 
-    /// Of iblank at both steps: a hole where either is, else the zone that the earlier step names, else the later one's.
+    /// iblank from both steps: a hole if either is, else the zone that the earlier step names, else the later one's.
     fn both_blanks(&mut self, zone: usize, array: usize, cell: [u32; 3], out: &mut [f64; 8]) -> Result<(), Miss> {
         let (a, b) = self.both(|n| {
             let mut v = [0.0; 8];
@@ -95,7 +95,7 @@ impl<N: Nodes> TimeInterpolated<N> {
             *out = match (*a, *b) {
                 (0.0, _) | (_, 0.0) => 0.0,
                 (a, _) if a < 0.0 => a,
-                // Where cells are blanked out at either step, both say so.
+                // Cells blanked out at either step are combined.
                 (a, b) if bits(a) != 0 => f64::from(OF_CELLS) + f64::from(bits(a) | bits(b)),
                 (_, b) => b,
             };
@@ -111,22 +111,21 @@ pub(crate) fn between([first, second]: &[[V4; 8]; 2], weight: f64) -> [V4; 8] {
     core::array::from_fn(|n| first[n] + (second[n] - first[n]) * w)
 }
 
-/// A box that holds, at every moment between, what two boxes hold at the steps, points moving on straight lines.
+/// The box at a moment, from those at the two steps. Points move on straight lines.
 fn mixed(a: &Bounds, b: &Bounds, weight: f64) -> Bounds {
-    // Upside down where no usable cell is: what is so at either step is not searched.
+    // Boxes without a usable cell are inverted. If either is, nothing is searched.
     let none = |b: &Bounds| b[0] > b[3];
     if none(a) || none(b) {
         return if none(a) { *a } else { *b };
     }
     let (lo, hi) = mixed_bounds(corners_of(a), corners_of(b), V4::splat(weight));
     let ([x0, y0, z0], [x1, y1, z1]) = (lo.xyz(), hi.xyz());
-    // Outwards, as the boxes were rounded.
+    // Outwards, as boxes are rounded.
     let down = |x: f64| if f64::from(x as f32) > x { (x as f32).next_down() } else { x as f32 };
     let up = |x: f64| if f64::from(x as f32) < x { (x as f32).next_up() } else { x as f32 };
     [down(x0), down(y0), down(z0), up(x1), up(y1), up(z1)]
 }
 
-/// The lower and the upper corner of a box.
 #[inline(always)]
 fn corners_of(b: &Bounds) -> (V4, V4) {
     // SAFETY: six values.
@@ -142,10 +141,10 @@ fn mixed_holds(a: &Bounds, b: &Bounds, weight: V4, p: V4) -> bool {
     beyond(lo, hi, p).either(ah.below(al)).either(bh.below(bl)).bits() & 7 == 0
 }
 
-/// What holds, at a moment between, what is within bounds at either step, points moving on straight lines.
+/// The bounds at a moment, from those at the two steps. Points move on straight lines.
 #[inline(always)]
 fn mixed_bounds((al, ah): (V4, V4), (bl, bh): (V4, V4), weight: V4) -> (V4, V4) {
-    // Outwards by more than these lines, and those that mix the points, round.
+    // Wider by more than the rounding of these lines and of the interpolation of points.
     let slack = al.abs().max(ah.abs()).max(bl.abs()).max(bh.abs()) * V4::splat(8.0 * f64::EPSILON);
     (al + (bl - al) * weight - slack, ah + (bh - ah) * weight + slack)
 }

@@ -1,7 +1,7 @@
-//! The first half of translation: from a node's index to a page and a place in it. Page edges need not be powers of two,
-//! so each axis divides by a multiply and a shift.
+//! The first half of translation: from a node's index to a page and a place in it. Page edges need not be powers of
+//! two: each axis divides by a multiply and a shift.
 
-/// How one axis is cut.
+/// The pages along one axis.
 #[derive(Copy, Clone, Debug)]
 struct Axis {
     page: u32,
@@ -10,8 +10,8 @@ struct Axis {
 }
 
 impl Axis {
-    /// With shift = 32 + ceil(log2 page) and magic = floor(2^shift / page) + 1, `i * magic >> shift` is exact for
-    /// i < 2^31 and does not overflow (Granlund and Montgomery 1994, theorem 4.2).
+    /// With shift = 32 + ceil(log2 page) and magic = floor(2^shift / page) + 1, division is `i * magic >> shift`. It is
+    /// exact for i < 2^31 and does not overflow (Granlund and Montgomery 1994, theorem 4.2).
     fn new(page: u32) -> Self {
         let shift = 32 + page.next_power_of_two().trailing_zeros();
         let magic = ((1u128 << shift) / u128::from(page)) as u64 + 1;
@@ -24,7 +24,7 @@ impl Axis {
     }
 }
 
-/// A zone's points and the box of points that makes a page, the same for all arrays of the zone.
+/// A zone's points and its page box, the same for all its arrays.
 #[derive(Copy, Clone, Debug)]
 pub struct Translation {
     /// Points along i, j, k.
@@ -38,7 +38,7 @@ pub struct Translation {
     axes: [Axis; 3],
 }
 
-/// Where a node lies.
+/// The place of a node.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeAddress {
     /// Page number.
@@ -48,7 +48,7 @@ pub struct NodeAddress {
 }
 
 impl Translation {
-    /// For `dims` points cut in boxes of `page` points. Each number is at least 1 and below 2^31.
+    /// For `dims` points in boxes of `page` points. Each number is at least 1 and below 2^31.
     pub fn new(dims: [usize; 3], page: [usize; 3]) -> Self {
         let d = dims.map(|n| u32::try_from(n.max(1)).unwrap_or(u32::MAX >> 1));
         let p = page.map(|n| u32::try_from(n.max(1)).unwrap_or(u32::MAX >> 1));
@@ -61,8 +61,8 @@ impl Translation {
         }
     }
 
-    /// Translates the low corner of a cell, and says along which axes (bit 0 for i, 1 for j, 2 for k) its corners lie in different
-    /// pages. Directions of one point have no second corner.
+    /// Translates the low corner of a cell. Also returns the axes (bit 0 for i, 1 for j, 2 for k) along which its
+    /// corners lie in different pages.
     #[inline(always)]
     pub fn cell(&self, ijk: [u32; 3]) -> (NodeAddress, usize) {
         let (pi, i) = self.axes[0].split(ijk[0]);
@@ -72,8 +72,7 @@ impl Translation {
         (self.place([pi, pj, pk], [i, j, k]), apart(0, i) | apart(1, j) | apart(2, k))
     }
 
-    /// Where the low corner of `cell` lies, if the eight corners of `count` cells that follow it in i, itself among them, lie in the
-    /// same page.
+    /// The place of the low corner of `cell`, if all corners of `count` cells along i lie in its page.
     #[inline(always)]
     pub fn row(&self, cell: [u32; 3], count: u32) -> Option<NodeAddress> {
         let (pi, i) = self.axes[0].split(cell[0]);
@@ -83,8 +82,8 @@ impl Translation {
         inside.then(|| self.place([pi, pj, pk], [i, j, k]))
     }
 
-    /// The page of a corner (bit 0 for i, 1 for j, 2 for k) of a cell, from the page of its low corner and the axes along which its
-    /// corners are apart.
+    /// The page of a corner (bit 0 for i, 1 for j, 2 for k) of a cell. `low`: the page of its low corner. `apart`: the
+    /// axes along which its corners are apart.
     #[inline(always)]
     pub fn corner_page(&self, low: u64, apart: usize, corner: usize) -> u64 {
         let over = corner & apart;
@@ -94,7 +93,7 @@ impl Translation {
         low.wrapping_add((over & 1) as u64).wrapping_add(rows.wrapping_mul(ni))
     }
 
-    /// Tells the pages in which a cell's corners lie, each once.
+    /// Passes to `page` the pages of a cell's corners, each once.
     pub fn pages_of_cell(&self, ijk: [u32; 3], mut page: impl FnMut(u64)) {
         let (low, apart) = self.cell(ijk);
         for corner in (0..8).filter(|c| c & apart == *c) {
@@ -102,7 +101,7 @@ impl Translation {
         }
     }
 
-    /// Elements from the low corner of a cell to the high one along each axis, each within its own page.
+    /// Elements from the low corner of a cell to the high one along each axis, each in its own page.
     #[inline(always)]
     pub fn corner_steps(&self, apart: usize) -> [isize; 3] {
         let (row, plane) = self.strides();
@@ -131,7 +130,7 @@ impl Translation {
         NodeAddress { page: self.number(p), element: row_major(o, self.page) as usize }
     }
 
-    /// Number of the page that is so many pages along i, j, k.
+    /// Number of the page at page coordinates (i, j, k).
     #[inline(always)]
     pub fn number(&self, at: [u32; 3]) -> u64 {
         row_major(at, self.pages)
@@ -145,7 +144,7 @@ impl Translation {
         (first, core::array::from_fn(|a| self.page[a].min(self.dims[a].saturating_sub(first[a]))))
     }
 
-    /// Elements from a node to the next in j and in k.
+    /// Elements from one node to the next in j and in k.
     #[inline(always)]
     pub fn strides(&self) -> (usize, usize) {
         let j = self.page[0] as usize;
@@ -158,8 +157,7 @@ impl Translation {
     }
 }
 
-/// Number of the one of `of` in each direction that lies at `n`. Page and element numbers fit (the catalog has checked the products),
-/// so that nothing is checked again for each cell.
+/// Row-major number of `n` in a box of `of`. The catalog has checked that all numbers fit.
 #[inline(always)]
 fn row_major(n: [u32; 3], of: [u32; 3]) -> u64 {
     let rows = u64::from(n[2]).wrapping_mul(u64::from(of[1])).wrapping_add(u64::from(n[1]));

@@ -1,48 +1,48 @@
-//! Grids whose points need not be read: uniform ones.
+//! Uniform grids, whose points need not be read.
 //!
 //! # Theory
-//! A zone is *uniform* when point (i, j, k) lies at `origin + spacing * (i, j, k)`, axis by axis, computed in double precision
-//! and rounded to the precision in which the coordinates are stored, **to the last bit, for every point**. Whoever computes a
-//! corner so and rounds it ([`Uniform::stored`]) therefore has what he would have read, and his results are the same.
+//! In a *uniform* zone every point (i, j, k) is `origin + spacing * (i, j, k)` by axis, **to the last bit**. This is
+//! computed in double precision and rounded to the precision of the stored coordinates. So a computed and rounded
+//! corner ([`Uniform::stored`]) equals the stored one, and gives the same results.
 //!
-//! Coordinates in single precision are rounded ones, and neither the first of them nor the mean of their steps is the number
-//! that they were made of. [`fit`] therefore looks for a line through all the intervals of numbers that are rounded to what is
-//! stored: first with an origin and a spacing of few digits, then with any.
+//! Coordinates in single precision are rounded: neither the first one nor the mean step is the original number. So
+//! [`fit`] searches for a line through all intervals that round to the stored numbers: first with an origin and a
+//! spacing of few digits, then with any.
 
 use crate::boxes::Xyz;
 use crate::catalog::DType;
 use serde_json::{json, Value};
 use std::ops::Range;
 
-/// Searches for a slope halve their interval so often: to a double's last bit.
+/// Halvings of the interval of a search for a slope: down to a double's last bit.
 const HALVINGS: usize = 200;
-/// Decimal digits that tell any double.
+/// Decimal digits that distinguish all doubles.
 const DIGITS: usize = 17;
 
-/// A grid of equal steps along the axes: point (i, j, k), 0-based, is at `origin + spacing * (i, j, k)`, in the unit of the
-/// coordinates. A direction of one point has a spacing of 0.
+/// A grid of equal steps along the axes. Point (i, j, k), 0-based, is at `origin + spacing * (i, j, k)`, in the unit of
+/// the coordinates. A direction of one point has spacing 0.
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub struct Uniform {
     /// Position of point (0, 0, 0).
     pub origin: [f64; 3],
-    /// From a point to the next along i, j, k; may be negative.
+    /// The step along i, j, k; may be negative.
     pub spacing: [f64; 3],
 }
 
 impl Uniform {
-    /// Coordinate `axis` of the points of index `n` along it, before it is rounded.
+    /// Coordinate `axis` of the points with index `n` along it, before rounding.
     #[inline]
     pub fn at(&self, axis: usize, n: usize) -> f64 {
         self.origin[axis] + n as f64 * self.spacing[axis]
     }
 
-    /// The same as it is stored.
+    /// The same in stored precision.
     #[inline]
     pub fn stored(&self, dtype: DType, axis: usize, n: usize) -> f64 {
         round(dtype, self.at(axis, n))
     }
 
-    /// Finds the uniform grid that coordinates in memory are, `[component][k][j][i]` of `dims` points along i, j, k.
+    /// The uniform grid that equals coordinates in memory, `[component][k][j][i]` with `dims` points along i, j, k.
     pub fn find(dims: [usize; 3], components: usize, xyz: Xyz<'_>) -> Option<Self> {
         let dtype = match xyz {
             Xyz::F32(_) => DType::Float32,
@@ -59,8 +59,8 @@ impl Uniform {
         found.is_of(&whole, [0; 3], dims, components, xyz).then_some(found)
     }
 
-    /// The uniform grid that may be: out of the coordinate `c` of the points along axis `c` from point (0, 0, 0), which `line` gives,
-    /// or `None` to give up. Whether all other points fit has to be seen ([`Self::is_of`]).
+    /// A candidate grid, from coordinate `c` of the points along each axis `c` through point (0, 0, 0). `line` may
+    /// return `None` to give up. [`Self::is_of`] checks all other points.
     pub fn of_lines(
         dtype: DType,
         dims: [usize; 3],
@@ -68,7 +68,7 @@ impl Uniform {
         mut line: impl FnMut(usize) -> Option<Vec<f64>>,
     ) -> Option<Self> {
         let mut found = Self { origin: [0.0; 3], spacing: [0.0; 3] };
-        // Two coordinates are those of a plane, which has one point along k.
+        // Two coordinates belong to a plane, with one point along k.
         if !(2..=3).contains(&components) || dims.iter().skip(components).any(|&n| n != 1) {
             return None;
         }
@@ -78,8 +78,8 @@ impl Uniform {
         Some(found)
     }
 
-    /// Whether the points `[i, j, k]` of the zone are those of this grid. They lie in a slab `[component][k][j][i]` of `size` columns,
-    /// rows and planes, whose first point is point `low` of the zone.
+    /// Whether the points `[i, j, k]` of the zone equal this grid's. They lie in a slab `[component][k][j][i]` of
+    /// `size` points, whose first is point `low` of the zone.
     pub fn is_of(
         &self,
         points: &[Range<usize>; 3],
@@ -94,8 +94,8 @@ impl Uniform {
         }
     }
 
-    /// [`Self::is_of`] for a page's bytes `[component][k][j][i]`, in native byte order, at whatever address; `extent` are its points of
-    /// the zone, `page` those that it has room for.
+    /// [`Self::is_of`] for a page's bytes `[component][k][j][i]`, native and unaligned. `extent`: its points in the
+    /// zone; `page`: points of a full page.
     pub fn is_of_page(&self, dtype: DType, extent: &[Range<usize>; 3], page: [usize; 3], bytes: &[u8]) -> bool {
         let size = dtype.size();
         let value = |b: &[u8]| match *b {
@@ -135,7 +135,7 @@ impl Uniform {
         (0..components).all(|c| rows().all(|(j, k)| line(c, j, k)))
     }
 
-    /// As JSON that [`Self::from_value`] reads back to the last bit.
+    /// The JSON that [`Self::from_value`] reads back to the last bit.
     pub fn value(&self) -> Value {
         json!({"origin": self.origin, "spacing": self.spacing})
     }
@@ -149,7 +149,7 @@ impl Uniform {
         Some(Self { origin: three(&v["origin"])?, spacing: three(&v["spacing"])? })
     }
 
-    /// Whether it can be that of a zone of `dims` points: steps where there are several, none where there is one.
+    /// Whether a zone of `dims` points can have it: steps only along axes with several points.
     pub fn suits(&self, dims: [usize; 3]) -> bool {
         (0..3).all(|a| (dims[a] > 1) == (self.spacing[a] != 0.0))
     }
@@ -159,7 +159,6 @@ fn all_are<T: PartialEq>(row: &[T], value: T) -> bool {
     row.iter().all(|x| *x == value)
 }
 
-/// `x` in the precision of `dtype`.
 #[inline]
 fn round(dtype: DType, x: f64) -> f64 {
     if dtype == DType::Float32 {
@@ -169,8 +168,8 @@ fn round(dtype: DType, x: f64) -> f64 {
     }
 }
 
-/// Origin and spacing of points of equal steps along a line, as they are stored in `dtype`: a spacing of 0 for one point. `None`
-/// where there are none that give exactly these, or where neighbours are in one place.
+/// Origin and spacing of equally spaced points on a line, as stored in `dtype`; spacing 0 for one point. `None` if no
+/// pair reproduces them exactly, or if neighbours coincide.
 pub fn fit(dtype: DType, line: &[f64]) -> Option<(f64, f64)> {
     let (first, last) = (*line.first()?, *line.last()?);
     if !line.iter().all(|x| x.is_finite()) {
@@ -188,16 +187,16 @@ pub fn fit(dtype: DType, line: &[f64]) -> Option<(f64, f64)> {
     };
     let mean = (last - first) / (line.len() - 1) as f64;
     if dtype != DType::Float32 {
-        // The steps as they may have been computed, to within what rounding does to them.
+        // Steps that may have been used, up to rounding.
         let near = |s: f64| [s, s.next_up(), s.next_down(), s.next_up().next_up(), s.next_down().next_down()];
         let short = (0..DIGITS).map(|d| decimal(mean, d));
         let all = short.chain(near(mean)).chain(near(line[1] - first));
         return all.map(|s| (first, s)).find(good);
     }
-    // What is rounded to a stored value lies halfway to its neighbours at most.
+    // Numbers that round to a stored value lie at most halfway to its neighbours.
     let low = |x: f64| (x + f64::from((x as f32).next_down())) / 2.0;
     let high = |x: f64| (x + f64::from((x as f32).next_up())) / 2.0;
-    // As it was typed, if it was: 0.1 for the single precision number next to it.
+    // The origin as typed, if it was: 0.1 for the nearest number in single precision.
     let typed = (first as f32).to_string().parse().unwrap_or(first);
     for origin in [typed, first] {
         let each = line.iter().enumerate().skip(1);
@@ -213,7 +212,7 @@ pub fn fit(dtype: DType, line: &[f64]) -> Option<(f64, f64)> {
             }
         }
     }
-    // Any line: of each slope the room that there is for an origin, which is concave in the slope.
+    // Any line: the interval of origins for a slope, whose width is concave in the slope.
     let room = |s: f64| {
         let each = line.iter().enumerate();
         each.fold((f64::NEG_INFINITY, f64::INFINITY), |(least, most), (n, &x)| {
@@ -241,7 +240,7 @@ pub fn fit(dtype: DType, line: &[f64]) -> Option<(f64, f64)> {
     Some(((least + most) / 2.0, spacing)).filter(good)
 }
 
-/// `x` with so many digits behind the first.
+/// `x` with `digits` decimal digits after the first.
 fn decimal(x: f64, digits: usize) -> f64 {
     format!("{x:.digits$e}").parse().unwrap_or(x)
 }
@@ -286,7 +285,7 @@ mod tests {
                 assert_eq!(fit(dtype, &bad), None, "{bad:?}");
             }
         }
-        // One value by one unit in its last place.
+        // One value off by one unit in its last place.
         let mut off = line(0.0, 0.1, 50, DType::Float32);
         off[25] = f64::from((off[25] as f32).next_up().next_up());
         assert_eq!(fit(DType::Float32, &off), None);
@@ -341,7 +340,7 @@ mod tests {
 
     proptest! {
         #![proptest_config(ProptestConfig { cases: 400, rng_seed: prop::test_runner::RngSeed::Fixed(0x756e_6966), ..ProptestConfig::default() })]
-        /// Whatever the numbers, what was rounded from equal steps is found, in single precision, and gives back every value.
+        /// Points rounded from equal steps to single precision are recognised, and every value is reproduced.
         #[test]
         fn found_whatever_the_numbers(origin in -1e3..1e3f64, spacing in 1e-3..9.0f64, n in 2usize..400, down: bool) {
             let spacing = if down { -spacing } else { spacing };

@@ -1,31 +1,30 @@
-//! Names that can stand in a list, a path and a Zarr group, each for one thing.
+//! Unique names for lists, paths and Zarr groups.
 
 use std::collections::{HashMap, HashSet};
 
-/// Gives each thing a name of its own. There may be many names, and many of them alike: the last number that was put behind a name is
-/// remembered, so that many of one name take no longer than others.
+/// Makes names unique. The last number appended to each is recorded, so that many equal names are as fast as different
+/// ones.
 pub(crate) struct Taken {
-    /// What is compared of a name.
+    /// The part of a name that is compared.
     key: fn(&str) -> String,
-    /// What stands between a name and its number.
+    /// Between a name and its number.
     separator: char,
     names: HashSet<String>,
-    /// By key; the numbers below are taken.
+    /// By key; smaller numbers are in use.
     last: HashMap<String, u32>,
 }
 
 impl Taken {
-    /// None yet.
+    /// Without names.
     pub(crate) fn new(key: fn(&str) -> String, separator: char) -> Self {
         Self { key, separator, names: HashSet::new(), last: HashMap::new() }
     }
 
-    /// Whether somebody has it.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.names.contains(&(self.key)(name))
     }
 
-    /// `name`, or the first of `name_2`, `name_3`, ... that is free, which is then taken. A name that is `reserved` is never free itself.
+    /// Takes `name`, or the first free one of `name_2`, `name_3`, ... A `reserved` name is never free.
     pub(crate) fn free(&mut self, name: String, reserved: bool) -> String {
         let key = (self.key)(&name);
         if !reserved && self.names.insert(key.clone()) {
@@ -60,7 +59,6 @@ pub(crate) fn plain(label: &str) -> String {
     }
 }
 
-/// Names of which none is taken.
 pub(crate) fn none_taken() -> Taken {
     Taken::new(str::to_owned, '_')
 }

@@ -1,17 +1,17 @@
-//! Units of measurement: what they are made of, and by how much they differ from SI.
+//! Units of measurement: their dimensions, and their conversion to SI.
 //!
-//! A [`Dimension`] is a product of powers of base units: those of SI, an angle, and the quantities by which PLOT3D divides what it
-//! stores (rho_inf, a_inf, and the grid's unit of length), which are units of their own as long as nothing says how much they
-//! are. A
-//! [`Unit`] is a dimension and the number of SI units that it has: `value_si = value * scale + offset`. Definitions are exact (the
-//! international foot and nautical mile, the pound of 1959, standard gravity): BIPM, The International System of Units, 9th ed.
-//! 2019; NIST SP 811, 2008.
+//! A [`Dimension`] is a product of powers of base units: those of SI, an angle, and the divisors of PLOT3D's numbers
+//! (rho_inf, a_inf, and the grid's unit of length) while their values are unknown.
+//!
+//! A [`Unit`] is a dimension with its conversion: `value_si = value * scale + offset`. Definitions are exact (the
+//! international foot and nautical mile, the pound of 1959, standard gravity): BIPM, The International System of Units,
+//! 9th ed. 2019; NIST SP 811, 2008.
 
 use std::fmt;
 
-/// Base units, as they are spelled.
+/// Spellings of the base units.
 const BASE: [&str; 11] = ["kg", "m", "s", "K", "A", "mol", "cd", "rad", "rho_inf", "a_inf", "L"];
-/// The first of [`BASE`] that is no unit of its own.
+/// The first of [`BASE`] with an unknown value.
 const SYMBOLS: usize = 8;
 /// Powers are counted in twelfths, so that roots of roots are exact.
 const WHOLE: i16 = 12;
@@ -30,7 +30,7 @@ const WHOLE: i16 = 12;
 pub struct Dimension([i16; BASE.len()]);
 
 impl Dimension {
-    /// Of numbers.
+    /// The dimension of numbers.
     pub const NONE: Self = Self([0; BASE.len()]);
 
     /// One of the base units.
@@ -40,7 +40,7 @@ impl Dimension {
         d.0[n] = WHOLE;
         Some(d)
     }
-    /// The dimension of a product; `None` where a power is too large to be meant.
+    /// The dimension of a product; `None` if a power overflows.
     pub fn times(self, other: Self) -> Option<Self> {
         self.combined(other, |a, b| a.checked_add(b))
     }
@@ -55,7 +55,7 @@ impl Dimension {
         }
         Some(out)
     }
-    /// The dimension of a power; `None` where the powers would be no twelfths.
+    /// The dimension of a power; `None` if its powers are not whole twelfths.
     pub fn power(self, p: f64) -> Option<Self> {
         let mut out = self;
         for a in &mut out.0 {
@@ -71,16 +71,16 @@ impl Dimension {
     pub fn is_number(self) -> bool {
         self.without_angle() == Self::NONE
     }
-    /// Angles left out: 1 rad = 1.
+    /// The dimension without angles: 1 rad = 1.
     pub fn without_angle(mut self) -> Self {
         self.0[7] = 0;
         self
     }
-    /// Whether something is in it of which nothing says how much it is.
+    /// Whether it contains a base unit with an unknown value.
     pub fn has_symbols(self) -> bool {
         self.0[SYMBOLS..].iter().any(|p| *p != 0)
     }
-    /// As labels name what a number is divided by: `a_inf`, `(a_inf^2 / L)`.
+    /// As the divisor in labels: `a_inf`, `(a_inf^2 / L)`.
     pub fn as_divisor(self) -> String {
         let part = |above: bool| {
             let some = BASE.iter().zip(self.0).filter(|(_, p)| if above { *p > 0 } else { *p < 0 });
@@ -114,7 +114,7 @@ impl Dimension {
     }
 }
 
-/// A power, counted in twelfths, as a fraction that cannot be made smaller.
+/// A power in twelfths, as a reduced fraction.
 fn reduced(power: i16) -> (i16, i16) {
     let divisor = [6, 4, 3, 2].into_iter().find(|d| power % d == 0).unwrap_or(1);
     match power % WHOLE {
@@ -123,7 +123,7 @@ fn reduced(power: i16) -> (i16, i16) {
     }
 }
 
-/// UDUNITS spelling, `1` for numbers.
+/// UDUNITS spelling; `1` for numbers.
 impl fmt::Display for Dimension {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for name in ["Pa", "N", "J", "W"] {
@@ -156,15 +156,15 @@ impl fmt::Display for Dimension {
 /// A unit.
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub struct Unit {
-    /// What it is made of.
+    /// The dimension.
     pub dimension: Dimension,
-    /// SI units in one of it.
+    /// SI units per unit.
     pub scale: f64,
     /// Its zero in SI units.
     pub offset: f64,
 }
 
-/// Units by name: what they are, how many, and where their zero is. Those that take prefixes come first.
+/// Units by name: scale, zero, and base units. Those that take prefixes come first.
 const NAMED: &[(&str, f64, f64, &str)] = &[
     ("m", 1.0, 0.0, "m"),
     ("s", 1.0, 0.0, "s"),
@@ -215,16 +215,16 @@ const NAMED: &[(&str, f64, f64, &str)] = &[
     ("percent", 0.01, 0.0, "1"),
     ("%", 0.01, 0.0, "1"),
 ];
-/// How many of [`NAMED`] take prefixes.
+/// Number of units in [`NAMED`] that take prefixes.
 const PREFIXED: usize = 14;
 const PREFIXES: &[(&str, f64)] =
     &[("G", 1e9), ("M", 1e6), ("k", 1e3), ("h", 1e2), ("c", 1e-2), ("m", 1e-3), ("u", 1e-6), ("n", 1e-9)];
-/// Longest spelling, and deepest parentheses: more is not a unit.
+/// Limits of the length of a spelling and of the depth of its parentheses.
 const LONGEST: usize = 200;
 const DEEPEST: usize = 8;
 
 impl Unit {
-    /// Numbers.
+    /// The unit of numbers.
     pub const ONE: Self = Self { dimension: Dimension::NONE, scale: 1.0, offset: 0.0 };
 
     /// The SI unit of a dimension.
@@ -232,11 +232,11 @@ impl Unit {
         Self { dimension, scale: 1.0, offset: 0.0 }
     }
 
-    /// Reads a spelling: names with prefixes and powers (`m2`, `m^2`, `m**2`, `s-1`), joined by blanks, `*`, `.` or `/`, and
-    /// parentheses. What follows a `/` is one factor: `kg/m s` is kg s / m.
+    /// Parses names with prefixes and powers (`m2`, `m^2`, `m**2`, `s-1`), joined by blanks, `*`, `.` or `/`, and
+    /// parentheses. A `/` applies to the next factor alone: `kg/m s` is kg s / m.
     ///
     /// # Errors
-    /// What is not known, in words.
+    /// A message about the part that is not understood.
     pub fn parse(text: &str) -> Result<Self, String> {
         if text.len() > LONGEST {
             return Err(format!("a unit has at most {LONGEST} characters"));
@@ -424,7 +424,7 @@ mod tests {
         assert_eq!(d("m").power(5.0 / 12.0).map(|r| r.to_string()), Some("m^(5/12)".into()));
     }
 
-    /// As the table of fields has it, and to be read again where powers are whole.
+    /// As in the table of fields; readable again if powers are whole.
     #[test]
     fn what_a_number_is_divided_by() {
         for (unit, label) in [
@@ -450,7 +450,7 @@ mod tests {
 
     proptest! {
         #![proptest_config(ProptestConfig { cases: 2000, rng_seed: prop::test_runner::RngSeed::Fixed(0x756e_6974), ..ProptestConfig::default() })]
-        /// Whatever stands there, there is an answer; and what is understood is spelled so that it is understood again.
+        /// Every text has an answer, and an understood unit is spelled so that it is understood again.
         #[test]
         fn any_text_has_an_answer(text in "[a-zA-Z0-9 ()*/^._%-]{0,24}|\\PC{0,12}") {
             if let Ok(u) = Unit::parse(&text) {

@@ -1,12 +1,12 @@
-//! What runs have used of a dataset, for the remarks that are about some of its numbers only: an odd Mach number in a header is no
-//! matter to streamlines, and is one to pressure coefficients.
+//! The parts of a dataset that runs have used, for remarks on some numbers only. An odd Mach number in a header affects
+//! pressure coefficients, not streamlines.
 
 use crate::catalog::{Catalog, OF_ENERGY, OF_FREE_STREAM, OF_TIME};
 use crate::quantity::{Derived, Quantity};
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 use std::sync::Arc;
 
-/// Something that only some runs use.
+/// A part of a dataset that only some runs use.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Use {
     /// The Mach number of the free stream.
@@ -20,7 +20,7 @@ pub enum Use {
 impl Use {
     const ALL: [Self; 3] = [Self::FreeStream, Self::Energy, Self::Time];
 
-    /// What the remarks have in common that are about it.
+    /// The common text of the remarks about it.
     const fn marker(self) -> &'static str {
         match self {
             Self::FreeStream => OF_FREE_STREAM,
@@ -30,7 +30,7 @@ impl Use {
     }
 }
 
-/// What has been used so far. Copies share it.
+/// The parts used so far. Copies share it.
 ///
 /// ```
 /// # use field::usage::{Use, Uses};
@@ -42,17 +42,17 @@ impl Use {
 pub struct Uses(Arc<AtomicU8>);
 
 impl Uses {
-    /// Takes note of a use.
+    /// Records a use.
     pub fn note(&self, of: Use) {
         self.0.fetch_or(of as u8, Relaxed);
     }
 
-    /// Whether it was noted.
+    /// Whether it was recorded.
     pub fn has(&self, of: Use) -> bool {
         self.0.load(Relaxed) & of as u8 != 0
     }
 
-    /// Takes note of what fields are computed from.
+    /// Records the uses of fields.
     pub fn quantities(&self, fields: &[Quantity]) {
         for q in fields {
             if let Quantity::Derived(d) = q {
@@ -66,7 +66,7 @@ impl Uses {
         }
     }
 
-    /// The remarks about what was used, and those that everybody should hear.
+    /// The remarks on all used parts, and those for every user.
     pub(crate) fn remarks<'c>(&self, catalog: &'c Catalog) -> Vec<&'c str> {
         let used = |s: &&str| Use::ALL.iter().any(|u| self.has(*u) && s.contains(u.marker()));
         catalog.doubts().chain(catalog.guessed.iter().map(String::as_str).filter(used)).collect()

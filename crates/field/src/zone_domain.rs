@@ -30,7 +30,7 @@ impl Domains for [Zone] {
         self[domain].cells().iter().map(|n| u64::from(*n)).product()
     }
 
-    /// Of a 0-based fractional ijk.
+    /// `index` is a 0-based fractional (i, j, k).
     fn spot(&self, domain: u32, index: [f64; 3]) -> CellPoint {
         let cells = self[domain as usize].cells();
         let ijk: [u32; 3] = core::array::from_fn(|a| (index[a].floor().max(0.0) as u32).min(cells[a] - 1));
@@ -74,7 +74,7 @@ impl Domains for [Zone] {
     }
 }
 
-// What is called here are the methods of the type itself, which its other users call.
+// The calls below go to inherent methods, which other users call directly.
 impl<N: Nodes> Locator for ZoneLocator<N> {
     type Cell = CellId;
     type Shape = Hexahedron;

@@ -1,4 +1,4 @@
-//! Which derived fields there are by name: those of gradients, those of users, and how they hang together.
+//! Names of derived fields: fields of gradients, and users' definitions.
 
 use crate::expression::parse::{is_plain, parse};
 use crate::expression::{Expression, ExpressionKind, Function, Operator, Wrong};
@@ -10,17 +10,17 @@ use std::collections::BTreeMap;
 pub struct Gradient {
     /// Its name.
     pub name: &'static str,
-    /// Number in the PLOT3D manual, 0 where it has none.
+    /// Number in the PLOT3D manual; 0 if it has none.
     pub number: u32,
-    /// What it is, as a user could write it.
+    /// Its definition in the expression language.
     pub expression: &'static str,
     /// CF standard name or empty.
     pub standard_name: &'static str,
-    /// For labels.
+    /// The name in labels.
     pub long_name: &'static str,
-    /// What it is divided by while the data are non-dimensional, for labels.
+    /// The divisor of non-dimensional data, for labels.
     pub divided_by: &'static str,
-    /// Value that a diverging colour map is centred on, where the field is signed.
+    /// The value at the centre of a diverging colour map, for signed fields.
     pub centre: Option<f64>,
 }
 
@@ -35,9 +35,9 @@ const fn gradient(
     Gradient { name, number, expression, standard_name: "", long_name, divided_by, centre }
 }
 
-/// Every field of gradients that has a name of its own, but for `grad_NAME`, the gradient of any scalar. Numbers are those of the
-/// PLOT3D manual (NASA TM-101067); `swirl` is its 184, vorticity along the velocity over the square of the speed, and
-/// `swirling_strength` the imaginary part of the velocity gradient's complex eigenvalues.
+/// The named fields of gradients, besides `grad_NAME` of any scalar. Numbers are those of the PLOT3D manual (NASA
+/// TM-101067). `swirl` (184) is vorticity along the velocity over the square of the speed. `swirling_strength` is the
+/// imaginary part of the velocity gradient's complex eigenvalues.
 pub const GRADIENTS: &[Gradient] = &[
     gradient("vorticity", 201, "curl(velocity)", "vorticity", "(a_inf / L)", None),
     gradient("vorticity_magnitude", 211, "magnitude(curl(velocity))", "vorticity magnitude", "(a_inf / L)", None),
@@ -59,7 +59,7 @@ pub const GRADIENTS: &[Gradient] = &[
     gradient("pressure_gradient", 210, "grad(pressure)", "pressure gradient", "(rho_inf a_inf^2 / L)", None),
 ];
 
-/// What users have defined.
+/// Users' definitions.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Definitions {
     all: BTreeMap<String, Defined>,
@@ -68,25 +68,25 @@ pub struct Definitions {
 #[derive(Clone, Debug, PartialEq)]
 struct Defined {
     expression: Expression,
-    /// As it was written.
+    /// The text as written.
     text: String,
-    /// The file of settings that it stands in.
+    /// The file of settings that has it.
     file: Option<String>,
 }
 
-/// Most definitions: each costs a row in every zone.
+/// Limit of definitions: each costs a row in every zone.
 const MOST: usize = 256;
 
 impl Definitions {
     /// Adds `NAME = EXPRESSION`.
     ///
     /// # Errors
-    /// What is wrong, with the expression, the column and what was expected.
+    /// The fault, with the expression, the column and the expected token.
     pub fn add(&mut self, name: &str, text: &str) -> Result<(), String> {
         self.add_of(name, text, None)
     }
 
-    /// Adds one that stands in a file of settings.
+    /// Adds a definition from a file of settings.
     ///
     /// # Errors
     /// As [`Self::add`], with the file.
@@ -144,7 +144,7 @@ impl Definitions {
         walk(self, name, &mut Vec::new(), &mut Vec::new())
     }
 
-    /// Makes one what it was before, if it was there.
+    /// Restores a definition from `before`, or removes it.
     pub fn restore(&mut self, name: &str, before: &Self) {
         match before.all.get(name) {
             Some(d) => self.all.insert(name.to_owned(), d.clone()),
@@ -157,17 +157,17 @@ impl Definitions {
         self.all.is_empty()
     }
 
-    /// Names, and texts as they were written.
+    /// Names, and texts as written.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.all.iter().map(|(n, d)| (n.as_str(), d.text.as_str()))
     }
 
-    /// The file of settings that a definition stands in.
+    /// The file of settings that has a definition.
     pub fn file(&self, name: &str) -> Option<&str> {
         self.all.get(name)?.file.as_deref()
     }
 
-    /// What is wrong with a field in a zone, as it is said to its user: with its definition, and the file that it stands in.
+    /// The message to the user about a field's error in a zone, with its definition and file.
     pub fn wrong(&self, name: &str, wrong: &Wrong) -> String {
         match self.all.get(name) {
             Some(Defined { text, file: Some(file), .. }) => format!("{file}: {}", message(name, text, wrong)),
@@ -176,11 +176,11 @@ impl Definitions {
         }
     }
 
-    /// What a name stands for in a zone that does not store it: a user's definition, a field of gradients, `grad_NAME`, or an
-    /// expression that stands for itself. `None` for what the zone has, and for what is none of these.
+    /// The meaning of a name in a zone: a user's definition, a field of gradients, `grad_NAME`, or an expression.
+    /// `None` for stored fields and unknown names.
     pub fn meaning(&self, zone: &Zone, name: &str) -> Option<Expression> {
-        // What has pages by now means what it meant before, and so does a component of it: results do not depend on what was asked
-        // for earlier.
+        // Fields that have pages by now, and their components, keep their meanings, so that results do not depend on
+        // earlier calls.
         let made = zone.array(name).is_some_and(|a| zone.arrays[a].derived);
         if !made && zone.array(name).is_some() {
             return None;
@@ -209,8 +209,8 @@ impl Definitions {
         (!matches!(e.kind, ExpressionKind::Name(_) | ExpressionKind::Number(..))).then_some(e)
     }
 
-    /// Of `NAME_x`, `NAME_y` and `NAME_z` that vector and which component of it, where NAME is a vector that is made of others. So
-    /// `grad_density_x` is a component of the gradient, and `grad_velocity_x` the gradient of a component: there is no other.
+    /// The vector and component of `NAME_x`, `NAME_y` or `NAME_z`, if NAME is a derived vector. `grad_density_x` is a
+    /// component of a gradient; `grad_velocity_x` is the gradient of a component, because vectors have no gradient.
     pub fn component<'n>(&self, zone: &Zone, name: &'n str) -> Option<(&'n str, usize)> {
         self.component_within(zone, name, &mut 4096)
     }
@@ -225,7 +225,7 @@ impl Definitions {
         (made && self.is_vector(zone, whole, left) == Some(true)).then_some((whole, c))
     }
 
-    /// Whether a name is a vector in a zone; `None` for what means nothing there, and where `left` names have been looked at.
+    /// Whether a name is a vector in a zone. `None` for an unknown name, or after `left` lookups.
     fn is_vector(&self, zone: &Zone, name: &str, left: &mut usize) -> Option<bool> {
         *left = left.checked_sub(1)?;
         if let Some(d) = self.all.get(name) {
@@ -241,12 +241,12 @@ impl Definitions {
             "position" => Some(true),
             "x" | "y" | "z" | "time" | "pi" => Some(false),
             _ if self.component_within(zone, name, left).is_some() => Some(false),
-            // Of a vector there is no gradient.
+            // A vector has no gradient.
             _ => self.is_vector(zone, name.strip_prefix("grad_")?, left).filter(|vector| !vector).map(|_| true),
         }
     }
 
-    /// Whether an expression is a vector. What does not type may be either: whoever compiles it says so.
+    /// Whether an expression is a vector. Arbitrary for ill-typed ones, which compilation reports.
     fn gives_vector(&self, zone: &Zone, e: &Expression, left: &mut usize) -> Option<bool> {
         use Operator::*;
         match &e.kind {
@@ -265,8 +265,8 @@ impl Definitions {
         }
     }
 
-    /// An expression in which names that are defined are replaced by what they stand for. Units that were asked for in a
-    /// definition do not matter within another: everything is computed in SI units.
+    /// An expression with defined names replaced by their meanings. Units requested in these have no effect: all
+    /// arithmetic is in SI units.
     pub fn expanded(&self, zone: &Zone, e: &Expression) -> Result<Expression, Wrong> {
         let mut left = 4096;
         self.expand(zone, e, 0, &mut left)
@@ -287,7 +287,7 @@ impl Definitions {
                             ExpressionKind::To(inside, _) => *inside,
                             _ => meaning,
                         };
-                        // Columns are those of the expression that the user wrote last.
+                        // Columns are those of the user's last expression.
                         let inside = self.expand(zone, &inside, depth + 1, left)?;
                         return Ok(at_column(inside, e.column));
                     }
@@ -325,13 +325,11 @@ fn at_column(mut e: Expression, column: usize) -> Expression {
     e
 }
 
-/// Whether a function differentiates.
 fn differentiates(f: Function) -> bool {
     use Function::*;
     matches!(f, Grad | Curl | Div | QCriterion | Lambda2 | StrainRate | SwirlingStrength)
 }
 
-/// Whether there is a derivative in an expression.
 fn has_derivative(e: &Expression) -> bool {
     match &e.kind {
         ExpressionKind::Number(..) | ExpressionKind::Name(_) => false,
@@ -341,8 +339,8 @@ fn has_derivative(e: &Expression) -> bool {
     }
 }
 
-/// Takes derivatives out of what is differentiated: each becomes a field of its own, whose pages are made before. `each` is given
-/// them, those first that others need, and answers with their names.
+/// Makes each derivative within a differentiated expression a field of its own. `each` gets them, dependencies first,
+/// and returns their names.
 pub fn hoisted(e: &Expression, each: &mut dyn FnMut(Expression) -> Result<String, Wrong>) -> Result<Expression, Wrong> {
     let mut boxed = |e: &Expression| hoisted(e, each).map(Box::new);
     let kind = match &e.kind {
@@ -368,9 +366,9 @@ pub fn hoisted(e: &Expression, each: &mut dyn FnMut(Expression) -> Result<String
     Ok(Expression { column: e.column, kind })
 }
 
-/// What is wrong with a definition, as it is said to its user.
+/// The message to the user about an error in a definition.
 pub fn message(name: &str, text: &str, wrong: &Wrong) -> String {
-    // Of the whole as it is shown.
+    // The column in the whole definition, as shown.
     let column = wrong.column + name.chars().count() + 3;
     format!("'{name} = {}', column {column}: {}", text.trim(), wrong.what)
 }

@@ -1,27 +1,27 @@
-//! What is known of a derived field.
+//! Derived fields that have pages.
 
 use crate::expression::Expression;
 use crate::units::{Dimension, Unit};
 
-/// What a dataset knows of a derived field that has pages.
+/// A derived field that has pages.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DerivedField {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// How it is computed, names put in.
+    /// The expression, with names replaced by their meanings.
     pub expression: Expression,
-    /// Its dimension, where that is known.
+    /// The dimension, if known.
     pub dimension: Option<Dimension>,
-    /// The unit in which it was asked for.
+    /// The requested unit.
     pub shown: Option<String>,
-    /// For labels.
+    /// The name in labels.
     pub long_name: String,
-    /// What stands in the place of an expression that is differentiated: users do not name it.
+    /// Whether it replaces a differentiated expression; users do not name it.
     pub hidden: bool,
 }
 
 impl DerivedField {
-    /// Its unit; `1` where it has none or nobody knows.
+    /// The unit; `1` if it has none or is unknown.
     pub fn units(&self) -> String {
         match (&self.shown, self.dimension) {
             (Some(unit), _) => unit.clone(),
@@ -30,7 +30,7 @@ impl DerivedField {
         }
     }
 
-    /// What its pages are in: the unit that was asked for, else that of its dimension.
+    /// The unit of its pages: the requested one, else that of its dimension.
     pub(super) fn unit(&self) -> Option<Unit> {
         let shown = self.shown.as_deref().and_then(|unit| Unit::parse(unit).ok());
         shown.or(self.dimension.map(Unit::of))

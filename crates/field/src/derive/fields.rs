@@ -1,4 +1,4 @@
-//! Derived fields of a dataset: registered with the pager when they are first named.
+//! Derived fields of a dataset, registered with the pager when first named.
 
 use super::definitions::{hoisted, Definitions, GRADIENTS};
 use super::derived_field::DerivedField;
@@ -20,7 +20,7 @@ use crate::usage::Use;
 use pager::Pager;
 use std::sync::Arc;
 
-/// What is computed for one zone before the pager knows of it.
+/// The fields of one zone before they are registered with the pager.
 struct Making<'a> {
     dataset: &'a Dataset,
     definitions: &'a Definitions,
@@ -32,7 +32,7 @@ struct Making<'a> {
 }
 
 impl Making<'_> {
-    /// What names mean for the definition of `of`.
+    /// The names that the definition of `of` may use.
     fn names<T>(&self, of: &str, f: impl FnOnce(&ZoneNames<'_>) -> T) -> T {
         let unit = |name: &str| {
             let own = self.made.iter().find(|m| m.name == name).and_then(DerivedField::unit);
@@ -42,7 +42,7 @@ impl Making<'_> {
             let mut names = Quantity::names(&self.zone);
             names.extend(self.definitions.iter().map(|(n, _)| n.to_owned()));
             names.extend(GRADIENTS.iter().map(|g| g.name.to_owned()));
-            // Nothing is made of itself.
+            // A field is not made of itself.
             names.retain(|name| name != of);
             names
         };
@@ -55,12 +55,11 @@ impl Making<'_> {
         })
     }
 
-    /// Adds a field with that name to the zone.
     fn add(&mut self, name: &str, e: &Expression, hidden: bool) -> Result<(), Wrong> {
         let expanded = self.definitions.expanded(&self.zone, e)?;
         let mut inner = Vec::new();
         let whole = hoisted(&expanded, &mut |part| {
-            // Not the name by which a user asks for the same: that field may be in single precision, and this one is not.
+            // A separate name: the user's field of this expression may be in single precision, this one is not.
             let name = format!("hidden {part}");
             inner.push((name.clone(), part));
             Ok(name)
@@ -85,7 +84,7 @@ impl Making<'_> {
             None => String::new(),
         };
         let long_name = match gradient {
-            // What the table says reads better than powers.
+            // The table's units read better than powers.
             Some(g) if divided_by.is_empty() || g.divided_by.is_empty() => g.long_name.to_owned(),
             Some(g) => format!("{} / {}", g.long_name, g.divided_by),
             None => format!("{name}{divided_by}"),
@@ -105,7 +104,6 @@ impl Making<'_> {
         Ok(())
     }
 
-    /// Takes note of what a field that is to have pages is made of.
     fn note_uses(&self, program: &Program) {
         for node in &program.nodes {
             match node {
@@ -117,7 +115,7 @@ impl Making<'_> {
         }
     }
 
-    /// float32 where all that it is made of is float32.
+    /// float32 if all its inputs are float32.
     fn dtype(&self, parts: &Parts) -> DType {
         let coordinates = (!parts.inner.results.is_empty()).then_some(self.zone.xyz);
         let mut arrays = parts.inner.inputs().chain(parts.outer.inputs()).chain(coordinates).peekable();
@@ -130,10 +128,10 @@ impl Making<'_> {
         }
     }
 
-    /// The slot of pages; its number follows when the pager knows them.
+    /// The slot of a field; its id follows on registration.
     fn slot(&self, name: &str, pages: &DerivedPages, dtype: DType, components: usize) -> ArraySlot {
         let rounded = |bytes: usize| bytes.next_multiple_of(SYSTEM_PAGE) as u64;
-        // The largest input, as it comes: encoded, decoded, and what it is made of where it is derived itself.
+        // The largest input on its way: encoded, decoded, and its own inputs if it is derived.
         let input = |a: usize| {
             let slot = &self.zone.arrays[a];
             let frame = rounded(self.zone.translation.component * slot.components * slot.dtype.size());
@@ -142,21 +140,20 @@ impl Making<'_> {
         let largest = pages.made_of().map(|(a, _)| input(a)).max().unwrap_or(0);
         ArraySlot {
             name: name.to_owned(),
-            // Replaced before anybody sees it.
+            // Replaced on registration.
             id: pager::ArrayId(u32::MAX),
             components,
             dtype,
             steady: pages.steady(),
             derived: true,
-            // Buffers come in sizes a quarter apart.
+            // Sizes of buffers are a quarter apart.
             making: rounded(pages.scratch_bytes()) * 5 / 4 + largest,
         }
     }
 
-    /// Makes the pager know what was added.
     fn register(&mut self) {
         for (array, pages) in self.pages.drain(..) {
-            // Those that are made of others come after them, and take their numbers from the zone.
+            // Dependents come after their inputs, and take their ids from the zone.
             let pages = match Arc::try_unwrap(pages) {
                 Ok(p) => Arc::new(p.with_numbers(&self.zone)),
                 Err(shared) => shared,
@@ -167,11 +164,11 @@ impl Making<'_> {
 }
 
 impl Dataset {
-    /// The dataset with the derived fields of those names that have pages and that it does not have yet; `None` where there are
-    /// none such. Nothing is read or computed. Names that mean nothing are passed over: whoever uses them says so.
+    /// The dataset with those named derived fields that it lacks; `None` if there are none. Nothing is read or
+    /// computed. Unknown names are skipped: their users report them.
     ///
     /// # Errors
-    /// [`FieldError::Usage`] for an expression that does not type in any zone, with the column and what was expected;
+    /// [`FieldError::Usage`] for an expression that types in no zone, with the column and the expected token;
     /// [`FieldError::LimitTooSmall`].
     pub fn deriving(
         &self,
@@ -225,7 +222,7 @@ impl Dataset {
                     }
                 }
             }
-            // A zone without what it is made of lacks the field, as any zone may; where all do the reason is said.
+            // A zone without the inputs lacks the field. If all do, the reason is reported.
             if let (false, Some(e)) = (any, first) {
                 return Err(e);
             }
@@ -239,7 +236,7 @@ impl Dataset {
         Ok(Some(self.with_zones(zones, made, charges)))
     }
 
-    /// Numbers that are the same in a zone, step by step.
+    /// Constants of a zone, step by step.
     fn of_steps(&self, zone: usize) -> Arc<[OfStep]> {
         let steps = self.catalog.times.len().max(1);
         (0..steps)
@@ -250,8 +247,8 @@ impl Dataset {
             .collect()
     }
 
-    /// What a field would be that has pages of its own: what is known of it, its components and its type, in the first zone that
-    /// offers it. Nothing is registered.
+    /// The field that `name` would become, its components and its type, in the first zone that offers it. Nothing is
+    /// registered.
     pub fn preview(
         &self,
         name: &str,
@@ -282,8 +279,8 @@ impl Dataset {
         Some((m.made.pop()?, slot.components, slot.dtype))
     }
 
-    /// Between which values the components of a field lie where those of the zone's arrays lie within what `input` says of an
-    /// array and its component, at a step; rounding of pages to float32 is allowed for. `None` for a name that means nothing there.
+    /// Bounds of a field's components at a step, from those of arrays (`input`: array, component). They allow for pages
+    /// in float32. `None` for an unknown name.
     pub fn bounds(
         &self,
         zone: usize,
@@ -307,10 +304,10 @@ impl Dataset {
         Some(all.into_iter().map(Interval::in_float32).collect())
     }
 
-    /// Checks names, kinds and units of an expression that was read from a text. Nothing is registered.
+    /// Checks names, kinds and units of an expression from `text`. Nothing is registered.
     ///
     /// # Errors
-    /// [`FieldError::Usage`] where it types in no zone, with the column and what was expected.
+    /// [`FieldError::Usage`] if it types in no zone, with the column and the expected token.
     pub fn check_expression(
         &self,
         text: &str,
@@ -332,15 +329,15 @@ impl Dataset {
         first.map_or(Ok(()), Err)
     }
 
-    /// The name by which an expression is sampled as it is computed within others, in SI units: that of a field whose numbers are
-    /// those already, else the expression.
+    /// The name for sampling an expression in SI units: the field's, if its numbers are in SI units, else the
+    /// expression.
     pub fn sampled_as(&self, e: &Expression) -> String {
         match &e.kind {
             ExpressionKind::Name(name) => {
                 let as_it_is = self.unit_of(name).is_none_or(|u| u.scale == 1.0 && u.offset == 0.0);
                 match as_it_is && self.zones.iter().any(|z| Quantity::named(z, name).is_some()) {
                     true => name.clone(),
-                    // Times one: a name alone would be the field itself.
+                    // Times one: the name alone is the field itself.
                     false => format!("1.0 * ({e})"),
                 }
             }
@@ -349,8 +346,8 @@ impl Dataset {
         }
     }
 
-    /// The label of a field that has pages or is a component of a vector: then the vector's, with the axis before what it is
-    /// divided by. The name itself for anything else.
+    /// The label of a field that has pages, or of a vector's component (the vector's, with the axis before the
+    /// divisor). Otherwise the name.
     pub(crate) fn made_label(&self, name: &str) -> String {
         let made = |name: &str| self.made_named(name).map(|m| m.long_name.clone());
         let stored =
@@ -368,7 +365,7 @@ impl Dataset {
         made(name).or_else(component).unwrap_or_else(|| name.to_owned())
     }
 
-    /// Names of what users have defined and what has pages.
+    /// Names of derived fields that have pages, without expressions and [`GRADIENTS`].
     pub(crate) fn own_names(&self) -> impl Iterator<Item = String> + '_ {
         let is_gradient = |name: &str| GRADIENTS.iter().any(|g| g.name == name);
         let own = self.made.iter().filter(move |m| !m.hidden && is_plain(&m.name) && !is_gradient(&m.name));
@@ -380,7 +377,7 @@ impl Dataset {
         self.made.iter().find(|m| m.name == name)
     }
 
-    /// Fields of gradients that could be asked for: names that no zone stores, in the zones that have a velocity.
+    /// Fields of gradients on offer: no zone stores the name, and a zone has the velocity or pressure.
     pub fn gradients(&self) -> impl Iterator<Item = &'static super::definitions::Gradient> + '_ {
         GRADIENTS.iter().filter(|g| {
             let scalar = g.name == "pressure_gradient";
@@ -390,8 +387,7 @@ impl Dataset {
         })
     }
 
-    /// Unit of a field as expressions reckon with it, where it is known. What PLOT3D has without dimension is in units of the free
-    /// stream.
+    /// The unit of a field in expressions, if known. Non-dimensional fields of PLOT3D are in units of the free stream.
     pub(crate) fn unit_of(&self, name: &str) -> Option<Unit> {
         let parse = |text: &str| Unit::parse(text).ok();
         if let Some(a) = self.catalog.array_named(name) {
@@ -400,8 +396,7 @@ impl Dataset {
                 ("1", "momentum") => parse("rho_inf a_inf"),
                 ("1", "energy") => parse("rho_inf a_inf2"),
                 ("1", "gamma") => Some(Unit::ONE),
-                // The label of what `convert` has made says by what it is divided; else nothing says whether it has none or nobody
-                // wrote it down.
+                // The label of a field from `convert` names its divisor. Otherwise the unit is unknown.
                 ("1" | "", _) => {
                     let (_, by) = a.long_name.split_once(" / ").unwrap_or_default();
                     parse(by).filter(|unit| unit.dimension.has_symbols() && unit.dimension.as_divisor() == by)
@@ -424,7 +419,7 @@ impl Dataset {
         self.unit_of(stem)
     }
 
-    /// Unit of positions as expressions reckon with it.
+    /// The unit of positions in expressions.
     pub(crate) fn length_as_unit(&self) -> Option<Unit> {
         match self.length_unit().as_str() {
             "grid unit" => Unit::parse("L").ok(),
@@ -432,12 +427,12 @@ impl Dataset {
         }
     }
 
-    /// Unit of times as expressions reckon with it.
+    /// The unit of times in expressions.
     pub(crate) fn time_as_unit(&self) -> Option<Unit> {
         match self.catalog.time_units.as_str() {
             "1" | "" if !self.units.si => Unit::parse("L / a_inf").ok(),
             "1" | "" => None,
-            // CF says since when.
+            // CF adds the origin of time.
             unit => Unit::parse(unit.split(" since ").next().unwrap_or(unit)).ok(),
         }
     }

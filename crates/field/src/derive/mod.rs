@@ -1,11 +1,11 @@
-//! Fields that are made of others, page by page: gradients, and what users define.
+//! Derived fields, page by page: gradients and users' definitions.
 //!
-//! A derived field is one more array of a zone, cut in the same pages as the stored ones, whose pages are made of theirs
-//! ([`page::DerivedPages`]) when they are first asked for. So whatever reads a stored field reads a derived one: lines, surfaces,
-//! pictures, probes. Pages that nobody asks for are never made.
+//! A derived field is one more array of a zone, with the same page boxes. Its pages are made from those of others
+//! ([`page::DerivedPages`]) on first demand. So lines, surfaces, pictures and probes read derived fields as stored
+//! ones.
 //!
-//! Gradients are central differences in computational space, of the field and of the coordinates alike, so that those of linear
-//! fields are exact on any grid; see [`stencil`].
+//! Gradients are central differences in computational space, of the field and of the coordinates alike. So those of
+//! linear fields are exact on any grid; see [`stencil`].
 
 pub mod definitions;
 pub mod derived_field;

@@ -1,9 +1,9 @@
 //! Pages of derived fields.
 //!
-//! What a page needs of others is copied, one page at a time, into the scratch that was reserved with it: its own nodes of what
-//! enters as it is, and those around them (see [`super::reach`]) of what is differentiated. Then it is made plane by plane: three
-//! planes of what is differentiated are kept as float64, of which the differences are taken. All arithmetic is in float64; the
-//! page is rounded to the type of the field, which is float32 where all that it is made of is float32, and float64 otherwise.
+//! A page's inputs are copied, one page at a time, into the scratch reserved with it. They are the page's own nodes,
+//! and for differentiated inputs the nodes around them (see [`super::reach`]). The page is then made plane by plane,
+//! with three planes of the differentiated fields held for the differences. All arithmetic is in float64. The page is
+//! float32 if all its inputs are, else float64.
 
 use super::planes::Planes;
 use super::reach::{arm, around, largest, own, short, star, NodeReach};
@@ -19,19 +19,19 @@ use pager::id::PageId;
 use pager::map::{Located, PageMap};
 use std::sync::Arc;
 
-/// Numbers that are the same in a zone at a step.
+/// Constants of a zone at a step.
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub struct OfStep {
-    /// The time, as the dataset has it.
+    /// The time in the dataset's unit.
     pub time: f64,
-    /// Ratio of specific heats, where no array has it.
+    /// Ratio of specific heats, if there is no array of it.
     pub gamma: f64,
     /// The free stream.
     pub free: FreeStream,
 }
 
 impl OfStep {
-    /// One of them.
+    /// One of the constants.
     pub fn get(&self, what: ZoneConstant) -> f64 {
         match what {
             ZoneConstant::Time => self.time,
@@ -44,14 +44,14 @@ impl OfStep {
     }
 }
 
-/// An array that pages are made of.
+/// An array from which pages are made.
 pub(super) struct Input {
-    /// Its number in the zone.
+    /// Its index in the zone.
     array: usize,
     pub(super) slot: ArraySlot,
-    /// Nodes of other pages are needed, too.
+    /// Whether nodes of other pages are needed.
     around: bool,
-    /// Where its numbers stand in the scratch.
+    /// Place of its numbers in the scratch.
     pub(super) at: usize,
 }
 
@@ -63,13 +63,13 @@ pub struct DerivedPages {
     dtype: DType,
     pub(super) parts: Parts,
     pub(super) inputs: Vec<Input>,
-    /// Among the inputs; of fields without gradients there is none.
+    /// Index in `inputs`; none for fields without gradients.
     pub(super) xyz: Option<usize>,
     pub(super) iblank: Option<usize>,
-    /// What is differentiated beside the coordinates.
+    /// Differentiated columns besides the coordinates.
     pub(super) differentiated: usize,
     steps: Arc<[OfStep]>,
-    /// Nodes of a plane, at most.
+    /// Largest number of nodes of a plane.
     pub(super) plane: usize,
     /// Bytes of scratch for inputs, planes, their usable nodes, and blocks.
     sizes: [usize; 4],
@@ -78,7 +78,7 @@ pub struct DerivedPages {
 const ALIGNED: usize = 64;
 
 impl DerivedPages {
-    /// Of a zone whose arrays are known, at steps that say the numbers that are not fields.
+    /// The pages of a field of a zone. `steps`: the zone's constants by step.
     pub fn new(name: String, zone: &Zone, parts: Parts, dtype: DType, steps: Arc<[OfStep]>) -> Self {
         let t = zone.translation;
         let differentiated = parts.inner.results.len();
@@ -89,7 +89,7 @@ impl DerivedPages {
             wanted.extend(zone.iblank.map(|a| (a, true)));
         }
         wanted.extend(parts.outer.inputs().map(|a| (a, false)));
-        // Those with neighbours first, each once.
+        // Each once; those with neighbours take precedence.
         wanted.sort_by_key(|(a, around)| (*a, !around));
         wanted.dedup_by_key(|(a, _)| *a);
         let mut at = 0;
@@ -131,7 +131,7 @@ impl DerivedPages {
         }
     }
 
-    /// The same with the pager's numbers of the zone's arrays.
+    /// The same with the pager's ids of the zone's arrays.
     pub fn with_numbers(mut self, zone: &Zone) -> Self {
         for i in &mut self.inputs {
             i.slot.id = zone.arrays[i.array].id;
@@ -139,7 +139,7 @@ impl DerivedPages {
         self
     }
 
-    /// Arrays of the zone that pages are made of, and whether pages beside their own are needed of them.
+    /// Arrays from which pages are made, and whether neighbouring pages are needed.
     pub fn made_of(&self) -> impl Iterator<Item = (usize, bool)> + '_ {
         self.inputs.iter().map(|i| (i.array, i.around))
     }
@@ -151,7 +151,7 @@ impl DerivedPages {
         self.inputs.iter().all(|i| i.slot.steady) && given.all(same)
     }
 
-    /// Bytes that a page takes while it is made, beside its frame.
+    /// Bytes for making a page, beside its frame.
     pub fn scratch_bytes(&self) -> usize {
         self.sizes.iter().sum()
     }
@@ -163,7 +163,7 @@ impl DerivedPages {
         (size_of::<Self>() + names + self.inputs.capacity() * size_of::<Input>() + code + 256) as u64
     }
 
-    /// The input and the page of it that stand at a place of the list.
+    /// The input, and its page, at a place of the list.
     fn input(&self, page: u64, mut place: usize) -> Option<(&Input, u64)> {
         let star = star(&self.translation, page);
         for i in &self.inputs {
@@ -201,7 +201,7 @@ impl DerivedPages {
         i.slot.elements(&raw[i.at..], usize::from(component), element, to);
     }
 
-    /// A field without gradients: the page's numbers one after the other, padding and all.
+    /// Makes a page without gradients, padding included.
     fn pointwise(&self, given: OfStep, raw: &[u8], registers: &mut [Register], frame: &mut [u8]) {
         let count = self.translation.component;
         for first in (0..count).step_by(BLOCK) {
@@ -215,7 +215,6 @@ impl DerivedPages {
         }
     }
 
-    /// Puts points of a block where they belong, one after the other.
     fn store(&self, registers: &[Register], points: core::ops::Range<usize>, element: usize, frame: &mut [u8]) {
         let c = self.components;
         for (k, r) in self.parts.outer.results.iter().enumerate() {
@@ -232,7 +231,6 @@ impl DerivedPages {
 }
 
 impl DerivedPages {
-    /// A field with gradients.
     fn with_gradients(&self, page: u64, given: OfStep, raw: &[u8], scratch: &mut [u8], frame: &mut [u8]) {
         let t = &self.translation;
         let mine = own(t, page);
@@ -253,7 +251,7 @@ impl DerivedPages {
         let mut planes = Planes { pages: self, around: reach, mine, corners, raw, given, values, usable };
         let mut filled = reach.lo[2];
         for k in mine.lo[2]..mine.hi[2] {
-            // The planes of the stencils of this one: at most three.
+            // The planes of this plane's stencils: at most three.
             let last = if k == 0 { 3 } else { k + 2 }.min(t.dims[2]);
             while filled < last {
                 planes.fill(filled, registers);
@@ -281,7 +279,7 @@ impl DerivedPages {
         }
     }
 
-    /// Gradients in space of a block, of its differences.
+    /// Gradients in physical space of a block, from its differences.
     fn block(&self, n: usize, d: &[Register], metric: &mut [Register], gradients: &mut [Register], thin: [bool; 3]) {
         let columns = 3 + self.differentiated;
         for p in 0..n {
@@ -305,7 +303,7 @@ impl DerivedPages {
         }
     }
 
-    /// Makes of the gradients of a block what the page holds.
+    /// Computes the page's numbers from the gradients of a block.
     #[allow(clippy::too_many_arguments)] // the parts of one scratch
     fn finish(
         &self,
@@ -336,7 +334,6 @@ impl DerivedPages {
         }
     }
 
-    /// Registers of a field without gradients.
     fn code(&self) -> &Code {
         &self.parts.outer
     }
@@ -408,7 +405,7 @@ impl PageMap for DerivedPages {
         Ok(())
     }
     fn fill(&self, _: PageId, frame: &mut [u8]) {
-        // Never called: `locate` does not answer `Fill`. All ones is NaN.
+        // Never called: `locate` never returns `Fill`. All ones is NaN.
         frame.fill(0xff);
     }
     fn checked(&self) -> bool {

@@ -1,4 +1,4 @@
-//! Three planes of what is differentiated, and differences of it.
+//! Three planes of the differentiated fields, and their differences.
 
 use super::page::{DerivedPages, OfStep};
 use super::reach::NodeReach;
@@ -6,12 +6,12 @@ use super::stencil::{choose, Difference};
 use crate::expression::run::{Operation, Register, BLOCK};
 use crate::plot3d::iblank::{bits, EDGE};
 
-/// Three planes of what is differentiated, around the nodes of a page.
+/// Three planes of the differentiated fields, around the nodes of a page.
 pub(super) struct Planes<'a> {
     pub pages: &'a DerivedPages,
     pub around: NodeReach,
     pub mine: NodeReach,
-    /// Whether there is anything across its corners.
+    /// Whether nodes across corners of the page are loaded.
     pub corners: bool,
     pub raw: &'a [u8],
     pub given: OfStep,
@@ -24,7 +24,7 @@ impl Planes<'_> {
         3 + self.pages.differentiated
     }
 
-    /// Where the row of a node begins in a column, or in `usable` (column 0 of 1).
+    /// Start of a node's row in a column, or in `usable` (column 0 of 1).
     fn row(&self, columns: usize, column: usize, j: u32, k: u32) -> usize {
         let wide = self.around.dims()[0];
         ((k % 3) as usize * columns + column) * self.pages.plane + (j - self.around.lo[1]) as usize * wide
@@ -39,9 +39,9 @@ impl Planes<'_> {
         self.pages.iblank.is_some() && marks() & (EDGE as u8) << axis != 0
     }
 
-    /// Computes plane k: all that is around the page's own nodes, or those rows alone where the plane is not its own.
+    /// Computes plane k: the page's own rows, and in its own planes also the nodes around them.
     pub fn fill(&mut self, k: u32, registers: &mut [Register]) {
-        // Across a corner there is nothing, but for pages that end before their stencils do.
+        // Nodes across corners are loaded only for pages that end before their stencils.
         let whole = self.corners || (self.mine.lo[2]..self.mine.hi[2]).contains(&k);
         let rows = if whole { self.around } else { self.mine };
         let wide = self.around.dims()[0];
@@ -75,14 +75,15 @@ impl Planes<'_> {
                 iblank.slot.elements(&self.raw[iblank.at..], 0, first + done, &mut marks[..n]);
                 let at = self.row(1, 0, rows.lo[1], k) + done;
                 for (to, m) in self.usable[at..][..n].iter_mut().zip(marks) {
-                    // A node that may be used, and the edges from it on that go through cells that are blanked out.
+                    // Whether the node is usable, and which edges from it lie in blanked-out cells only.
                     *to = u8::from(m != 0.0) | (bits(m) & (7 * EDGE)) as u8;
                 }
             }
         }
     }
 
-    /// Derivatives in computational space of the nodes from `at` on, along each axis of each column, into `out[axis][column]`.
+    /// Derivatives in computational space at `n` nodes from `at` on, of each column along each axis:
+    /// `out[axis][column]`.
     pub fn differences(&self, at: [u32; 3], n: usize, into: usize, out: &mut [Register]) {
         let dims = self.pages.translation.dims;
         let columns = self.columns();
@@ -104,7 +105,7 @@ impl Planes<'_> {
                 let node = [at[0] + begin as u32, at[1], at[2]];
                 for c in 0..columns {
                     let to = &mut out[axis * columns + c][into + begin..into + begin + len];
-                    // The nodes that are so far off; what the kind does not ask for may not exist.
+                    // The nodes at distance `d`. Those that the kind does not use may not exist.
                     let from = |d: isize| {
                         let mut m = node;
                         m[axis] = m[axis].wrapping_add_signed(d as i32);
@@ -131,7 +132,7 @@ impl Planes<'_> {
     }
 }
 
-/// Square of the share of an edge's length that it may have left to count as collapsed: coordinates are rounded.
+/// Largest ratio of squared lengths, to the longest, at which an edge counts as collapsed: coordinates are rounded.
 const COLLAPSED: f64 = 1e-12;
 
 impl Planes<'_> {
@@ -151,7 +152,7 @@ impl Planes<'_> {
         kind.of(|d| self.mixed(beside(node[*axis].wrapping_add_signed(d as i32)), rest, column))
     }
 
-    /// Puts mixed derivatives in the place of those along edges that are collapsed, of nodes as in [`Self::differences`].
+    /// Replaces derivatives along collapsed edges by mixed ones, for nodes as in [`Self::differences`].
     pub fn uncollapse(&self, at: [u32; 3], n: usize, into: usize, out: &mut [Register]) {
         let dims = self.pages.translation.dims;
         let is_end = |a: usize, m: u32| dims[a] > 1 && (m == 0 || m + 1 == dims[a]);
@@ -169,7 +170,7 @@ impl Planes<'_> {
             let most = squares.iter().fold(0.0f64, |m, s| m.max(*s));
             for a in (0..3).filter(|a| dims[*a] > 1 && squares[*a] <= COLLAPSED * most.max(f64::MIN_POSITIVE)) {
                 let [b, c] = [(a + 1) % 3, (a + 2) % 3];
-                // The axis at whose end it is collapsed; both of them only where neither alone does.
+                // The axis at whose end the edge is collapsed; both axes only if neither alone suffices.
                 let tried: [(&[usize], bool); 3] =
                     [(&[b, a], ends[b]), (&[c, a], ends[c]), (&[b, c, a], ends[b] && ends[c])];
                 let place = |axes: &[usize]| square(core::array::from_fn(|x| self.mixed(node, axes, x)));

@@ -1,8 +1,8 @@
-//! Which nodes a page of derivatives needs, and which pages they lie in.
+//! The nodes that a page of derivatives needs, and their pages.
 
 use crate::translate::Translation;
 
-/// Nodes along i, j, k: first, and one past the last.
+/// A box of nodes along i, j, k.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct NodeReach {
     /// First.
@@ -16,17 +16,17 @@ impl NodeReach {
     pub fn dims(&self) -> [usize; 3] {
         core::array::from_fn(|a| (self.hi[a] - self.lo[a]) as usize)
     }
-    /// Nodes.
+    /// Number of nodes.
     pub fn count(&self) -> usize {
         self.dims().iter().product()
     }
-    /// What two have in common, if anything.
+    /// The intersection of two boxes, if any.
     pub fn meet(&self, other: &Self) -> Option<Self> {
         let lo = core::array::from_fn(|a| self.lo[a].max(other.lo[a]));
         let hi = core::array::from_fn(|a| self.hi[a].min(other.hi[a]));
         (0..3).all(|a| lo[a] < hi[a]).then_some(Self { lo, hi })
     }
-    /// Place of a node, i fastest.
+    /// Index of a node, i fastest.
     pub fn place(&self, at: [u32; 3]) -> usize {
         let d = self.dims();
         let o: [usize; 3] = core::array::from_fn(|a| (at[a] - self.lo[a]) as usize);
@@ -40,8 +40,8 @@ pub fn own(t: &Translation, page: u64) -> NodeReach {
     NodeReach { lo, hi: core::array::from_fn(|a| lo[a] + dims[a]) }
 }
 
-/// The box around the nodes that the stencils of a page's nodes reach: one to each side, and two from the first and the last node
-/// of the zone.
+/// The box around the stencils of a page's nodes: one more node to each side, and two from the zone's first and last
+/// nodes.
 pub fn around(t: &Translation, own: &NodeReach) -> NodeReach {
     let n = t.dims;
     NodeReach {
@@ -56,8 +56,8 @@ pub fn around(t: &Translation, own: &NodeReach) -> NodeReach {
     }
 }
 
-/// Along which axes a page that has the first or last nodes of the zone ends before the stencils of these do: an edge that may be
-/// collapsed there is looked at out of the next nodes along the axis, and their neighbours then lie across a corner.
+/// Axes along which a page at the zone's first or last nodes ends before their stencils. An edge collapsed there is
+/// evaluated from the next nodes along the axis, whose neighbours lie across a corner.
 pub fn short(t: &Translation, own: &NodeReach) -> [bool; 3] {
     let around = around(t, own);
     core::array::from_fn(|a| {
@@ -67,8 +67,8 @@ pub fn short(t: &Translation, own: &NodeReach) -> [bool; 3] {
     })
 }
 
-/// Pages whose nodes the stencils of a page's nodes touch, itself first: those beside it along each axis, and none across a corner but
-/// where the page is [`short`].
+/// Pages that the stencils of a page's nodes touch, itself first: neighbours along each axis. Pages across a corner
+/// only if the page is [`short`].
 pub fn star(t: &Translation, page: u64) -> Vec<u64> {
     let own = own(t, page);
     let around = around(t, &own);
@@ -90,7 +90,7 @@ pub fn star(t: &Translation, page: u64) -> Vec<u64> {
     pages
 }
 
-/// The arms of a star: the nodes of another page that the stencils of a page's nodes touch.
+/// The nodes of another page that the stencils of a page's nodes touch.
 pub fn arm(t: &Translation, page: u64, other: u64) -> Option<NodeReach> {
     let mine = own(t, page);
     let reach = around(t, &mine);
@@ -98,7 +98,7 @@ pub fn arm(t: &Translation, page: u64, other: u64) -> Option<NodeReach> {
     if page == other {
         return Some(mine);
     }
-    // Along axes along which it is not beside the page: within the page's own nodes.
+    // Along axes where the pages coincide: within the page's own nodes.
     let mut arm = mine;
     for a in (0..3).filter(|a| theirs.lo[*a] != mine.lo[*a]) {
         (arm.lo[a], arm.hi[a]) = (reach.lo[a], reach.hi[a]);
@@ -106,13 +106,13 @@ pub fn arm(t: &Translation, page: u64, other: u64) -> Option<NodeReach> {
     arm.meet(&theirs)
 }
 
-/// Most nodes that [`around`] gives for any page of a zone, and most pages of a [`star`].
+/// Upper bounds, over all pages of a zone, of the nodes of [`around`] and the pages of a [`star`].
 pub fn largest(t: &Translation) -> (usize, usize) {
     let (mut nodes, mut pages) = (1usize, 1usize);
     for a in 0..3 {
         let (n, p) = (t.dims[a] as usize, t.page[a] as usize);
         nodes = nodes.saturating_mul((p + 2).max(3).min(n));
-        // With pages of three nodes no page is short but the last along an axis.
+        // With pages of three nodes only the last page along an axis is short.
         pages = pages.saturating_mul(1 + 2.min(t.pages[a] as usize - 1));
     }
     (nodes, pages)
@@ -125,12 +125,13 @@ mod tests {
 
     proptest! {
         #![proptest_config(ProptestConfig { cases: 400, rng_seed: prop::test_runner::RngSeed::Fixed(0x7265_6163), ..ProptestConfig::default() })]
-        /// The arms of a star hold every node that any stencil may touch, each once, and no page of it is there for nothing.
+        /// The arms of a star hold every node that a stencil may touch, each once, and no page is superfluous.
         #[test]
         fn stars_hold_the_stencils(d in prop::array::uniform3(1usize..14), p in prop::array::uniform3(1usize..6)) {
             let t = Translation::new(d, p);
             let (most_nodes, most_pages) = largest(&t);
-            // Ends of axes at which an edge may be collapsed: the next two nodes along the axis, with what differences take around them.
+            // Ends of axes with possibly collapsed edges: the next two nodes along the axis, with the nodes of their
+            // differences.
             let steps = |n: u32, count: u32| -> &'static [i64] { if n == 0 { &[0, 1, 2] } else if n + 1 == count { &[0, -1, -2] } else { &[-1, 0, 1] } };
             for page in 0..t.count() {
                 let mine = own(&t, page);
@@ -163,7 +164,7 @@ mod tests {
                     let n = [i, j, k];
                     let ends: [bool; 3] = core::array::from_fn(|a| n[a] == 0 || n[a] + 1 == t.dims[a]);
                     for a in 0..3 { for chosen in 1..8usize {
-                        // Along those axes, but for the one along which the edge goes, the node is at an end.
+                        // Along those axes, except that of the edge, the node is at an end.
                         if chosen >> a & 1 == 1 || (0..3).any(|b| chosen >> b & 1 == 1 && !ends[b]) { continue; }
                         let along = |b: usize| if b == a || chosen >> b & 1 == 1 { steps(n[b], t.dims[b]) } else { &[0] };
                         for si in along(0) { for sj in along(1) { for sk in along(2) {

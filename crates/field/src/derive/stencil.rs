@@ -1,22 +1,27 @@
 //! Derivatives at the nodes of curvilinear grids.
 //!
 //! # Theory
-//! With r(xi, eta, zeta) the position, the gradient of f is `(a f_xi + b f_eta + c f_zeta) / J`, where a = r_eta x r_zeta and so
-//! on in turn, and J = r_xi . a (J. F. Thompson, Z. U. A. Warsi and C. W. Mastin, Numerical Grid Generation, 1985, chapter III).
-//! The derivatives in computational space are differences, the same for f as for r: central between two usable neighbours, of
-//! second order from one side at the first and last node of a zone, and between two nodes where a neighbour is a hole. They never
-//! depend on where pages end.
+//! With r(xi, eta, zeta) the position, the gradient of f is `(a f_xi + b f_eta + c f_zeta) / J`. Here a = r_eta x
+//! r_zeta, with b and c cyclic, and J = r_xi . a (J. F. Thompson, Z. U. A. Warsi and C. W. Mastin, Numerical Grid
+//! Generation, 1985, chapter III).
 //!
-//! Where cells have collapsed along an axis (the axis of a cylinder, a pole), the derivative along it is nothing for f as for r, and J
-//! is zero. But there `f_eta = grad f . r_eta` is so too after it is differentiated along the axis xi at whose end that is:
-//! `f_xi_eta = grad f . r_xi_eta`, since r_eta is zero. So the mixed derivatives, the same for f as for r, stand in the place of those along
-//! eta: of second order as well. Where r_xi_eta is zero, too (the pole of a ball, at its middle), those along all three axes do.
+//! The derivatives in computational space are differences, the same for f as for r:
+//! - between two usable neighbours: central;
+//! - at the first and last node of a zone: one-sided, of second order;
+//! - beside a hole: between two nodes.
 //!
-//! Where an axis has no usable neighbour, where the node is a hole itself, or where J is zero for all that there is no gradient: the
-//! value is none (NaN). In a zone one point thick that axis does not count: the gradient is the one within the
-//! surface, and of a plane zone it is the plane's.
+//! They never depend on page boundaries.
+//!
+//! Along an axis with collapsed cells (the axis of a cylinder, a pole), the derivatives of f and r are zero, and so is
+//! J. But `f_eta = grad f . r_eta` may be differentiated along the axis xi at whose end the cells collapse. This gives
+//! `f_xi_eta = grad f . r_xi_eta`, since r_eta is zero. So the mixed derivatives of f and r replace those along eta,
+//! also with second order. If r_xi_eta is zero too (the pole of a ball, at its middle), those along all three axes do.
+//!
+//! There is no gradient (NaN) if an axis has no usable neighbour, if the node itself is a hole, or if J is still zero.
+//! In a zone one point thick that axis does not count. The gradient is the one within the surface, and in a plane zone
+//! the plane's.
 
-/// How a derivative along one axis is taken.
+/// The difference for a derivative along one axis.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub enum Difference {
     /// (f(+1) - f(-1)) / 2.
@@ -35,8 +40,8 @@ pub enum Difference {
     None,
 }
 
-/// Chooses for node `n` of `count` along an axis. `usable` says of a node, by its number along the axis; `cut` whether nothing but cells
-/// that are blanked out lies between a node and the next: no difference is taken across them.
+/// Chooses the difference at node `n` of `count` along an axis. `usable(n)`: whether node `n` is usable. `cut(n)`:
+/// whether only blanked-out cells lie between node `n` and the next.
 #[inline]
 pub fn choose(n: u32, count: u32, mut usable: impl FnMut(u32) -> bool, mut cut: impl FnMut(u32) -> bool) -> Difference {
     if count == 1 {
@@ -82,8 +87,8 @@ fn dot(a: [f64; 3], b: [f64; 3]) -> f64 {
     a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
 }
 
-/// The rows a / J, b / J, c / J that make a gradient of derivatives in computational space, of the derivatives of the position
-/// along each axis. Axes that are thin have none.
+/// The rows a / J, b / J, c / J of the gradient. `r` has the derivatives of the position along each axis. Thin axes
+/// have zero rows.
 #[inline(always)]
 pub fn metrics(r: [[f64; 3]; 3], thin: [bool; 3]) -> [[f64; 3]; 3] {
     let mut r = r;
@@ -98,7 +103,7 @@ pub fn metrics(r: [[f64; 3]; 3], thin: [bool; 3]) -> [[f64; 3]; 3] {
             return m;
         }
         _ => {
-            // The surface's normal in place of the axis that is missing.
+            // The surface's normal replaces the missing axis.
             let a = thin.iter().position(|t| *t).unwrap_or(0);
             let n = cross(r[(a + 1) % 3], r[(a + 2) % 3]);
             let len = dot(n, n).sqrt();
@@ -152,7 +157,7 @@ mod tests {
     fn a_plane_in_space_has_a_gradient_within_it() {
         let r = [[1.0, 0.0, 0.0], [0.0, 0.5, 0.5], [0.0; 3]];
         let m = metrics(r, [false, false, true]);
-        // Of f = y on the plane y = z: (0, 1/2, 1/2).
+        // For f = y on the plane y = z: (0, 1/2, 1/2).
         let g: [f64; 3] = core::array::from_fn(|c| m[1][c] * 0.5);
         assert!((g[0]).abs() < 1e-15 && (g[1] - 0.5).abs() < 1e-15 && (g[2] - 0.5).abs() < 1e-15);
         assert!(metrics([[0.0; 3]; 3], [false; 3])[0][0].is_nan());

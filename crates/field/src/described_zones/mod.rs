@@ -1,13 +1,13 @@
-//! Zones that a document describes: what a reader of a foreign format says of its files.
+//! Zones that a document describes: the files of a foreign format, as its reader reports them.
 //!
 //! # Theory
-//! A reader (in Python, a module a format) knows headers alone. It says which zones there are and where the numbers of each array stand:
-//! in runs of bytes of files, with their type, byte order and distances, or by a rule. Everything behind that is here and is the same
-//! for all formats: pages, rows, boxes, identities.
+//! A reader (one Python module per format) knows headers alone. Its document names the zones and the places of their
+//! numbers: runs of bytes in files, with type, byte order and strides, or rules. Pages, rows, boxes and identities
+//! follow here for all formats.
 //!
 //! # Practice
-//! [`ZonesSpec`] is the document, [`DescribedZones::open`] checks it against the files and makes a
-//! [`Format`](crate::format::Format) of it: [`Dataset::from_described`](crate::dataset::Dataset::from_described).
+//! [`DescribedZones::open`] checks a document, [`ZonesSpec`], against the files and makes it a
+//! [`Format`](crate::format::Format) for [`Dataset::from_described`](crate::dataset::Dataset::from_described).
 
 mod open;
 mod spec;

@@ -16,34 +16,35 @@ use crate::unique_names::{none_taken, plain};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// Points along an axis: page numbers and indices are of 32 bits.
+/// Limit of points along an axis: page numbers and indices have 32 bits.
 const LONGEST: u64 = 1 << 31;
 
-/// Where an array is.
+/// An array and its place.
 #[derive(Debug)]
 enum Held {
     Stored(Arc<ArrayLayout>),
     Computed(Arc<ComputedArray>),
 }
 
-/// Zones that a document describes: what there is and where it lies. No data are read.
+/// Zones described by a document. No data are read.
 #[derive(Debug)]
 pub struct DescribedZones {
     /// Zones, arrays and times.
     pub catalog: Catalog,
     series: SeriesFiles,
-    /// Of [`SeriesFiles`], each once.
+    /// The files of [`SeriesFiles`], each once.
     named: Vec<PathBuf>,
     files: Arc<DataFiles>,
     arrays: Vec<Vec<Held>>,
 }
 
 impl DescribedZones {
-    /// Checks a document. `dt` is how far apart the steps are, where a user says so.
+    /// Checks a document. `dt`: the time between steps, if the user gives it.
     ///
     /// # Errors
-    /// [`FieldError::Io`] for a file that is not there, [`FieldError::Format`] for one that is too short for what is said of it,
-    /// [`FieldError::Usage`] for a document that does not add up, and for times that do not rise.
+    /// - [`FieldError::Io`] for a missing file;
+    /// - [`FieldError::Format`] for a file shorter than its description;
+    /// - [`FieldError::Usage`] for a document that does not add up, or times that do not rise.
     pub fn open(spec: ZonesSpec, dt: Option<f64>) -> Result<Self, FieldError> {
         let steps = spec.sources.steps.len();
         if steps == 0 || spec.zones.is_empty() || !(2..=3).contains(&spec.dimension) {
@@ -124,7 +125,7 @@ fn wrong(what: &str, why: impl std::fmt::Display) -> FieldError {
     FieldError::Usage(format!("the description of {what} does not add up: {why}"))
 }
 
-/// What is common to all arrays.
+/// Data common to all arrays.
 struct Maker<'a> {
     files: &'a Arc<DataFiles>,
     lengths: Vec<u64>,
@@ -191,7 +192,7 @@ impl Maker<'_> {
             Place::Stored(parts) => parts.len(),
             Place::Computed(_) => 0,
         };
-        // Where one step has its components apart all have.
+        // If one step has its components apart, all steps do.
         let apart = if array.steps.iter().all(|place| parts(place) == 1) { 1 } else { array.components };
         let mut blocks = Vec::with_capacity(count * apart);
         for place in &array.steps {
@@ -230,7 +231,7 @@ impl Maker<'_> {
         })))
     }
 
-    /// Numbers of some components from component `first` on.
+    /// Numbers of `components` components, from component `first` on.
     fn block(
         &self,
         name: &str,

@@ -9,18 +9,18 @@ use std::path::PathBuf;
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ZonesSpec {
-    /// What it is in words, as `info` says it.
+    /// A description in words, for `info`.
     pub format: String,
     /// Coordinates of a position: 2 or 3.
     pub dimension: usize,
-    /// The files that hold numbers, in the order in which arrays number them.
+    /// The files with numbers, as arrays count them.
     pub files: Vec<PathBuf>,
-    /// The files that say which dataset it is.
+    /// The files that identify the dataset.
     pub sources: SourcesSpec,
-    /// Time of each step; none where no file says it.
+    /// Time of each step; empty if no file gives times.
     #[serde(default)]
     pub times: Vec<f64>,
-    /// Why times that files give are not used, if so.
+    /// Why times in the files are not used, if so.
     #[serde(default)]
     pub untimed: String,
     /// Zones in the order of the files.
@@ -31,10 +31,10 @@ pub struct ZonesSpec {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SourcesSpec {
-    /// Those of all steps.
+    /// The files of all steps.
     #[serde(default)]
     pub steady: Vec<PathBuf>,
-    /// The places of each step; at least one step.
+    /// The files of each step; at least one step.
     pub steps: Vec<Vec<PathBuf>>,
 }
 
@@ -42,7 +42,7 @@ pub struct SourcesSpec {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ZoneSpec {
-    /// Empty: by its number.
+    /// Empty: named by its number.
     #[serde(default)]
     pub name: String,
     /// Points along i, j, k.
@@ -55,21 +55,21 @@ pub struct ZoneSpec {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ArraySpec {
-    /// As the files spell it.
+    /// The spelling in the files.
     pub name: String,
     /// A few words for a label; empty: its name.
     #[serde(default)]
     pub long_name: String,
-    /// What it is for.
+    /// The purpose.
     pub role: Role,
-    /// Type of its numbers in the dataset.
+    /// Type of the dataset's numbers.
     pub dtype: DType,
-    /// Numbers a point.
+    /// Numbers per point.
     pub components: usize,
     /// UDUNITS spelling.
     #[serde(default = "no_unit")]
     pub units: String,
-    /// Where it is at each step, or at all.
+    /// The place at each step, or one for all.
     pub steps: Vec<Place>,
 }
 
@@ -77,18 +77,19 @@ fn no_unit() -> String {
     "1".into()
 }
 
-/// Where the numbers of an array are at a step.
+/// The place of an array's numbers at a step.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Place {
-    /// In files: of all components together, or of one each.
+    /// In files: one for all components together, or one each.
     Stored(Vec<StoredSpec>),
-    /// A rule a component.
+    /// One rule per component.
     Computed(Vec<RuleSpec>),
 }
 
-/// Numbers in a file. Element (c, k, j, i) begins at byte `c * component_bytes + k * plane_bytes + j * row_bytes + i * point_bytes` of
-/// its runs, one run behind the other.
+/// Numbers in a file, in runs that follow one another. Element (c, k, j, i) begins at this byte of the runs:
+///
+/// `c * component_bytes + k * plane_bytes + j * row_bytes + i * point_bytes`
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StoredSpec {
@@ -96,18 +97,18 @@ pub struct StoredSpec {
     pub file: usize,
     /// First byte and length of each run.
     pub runs: Vec<[u64; 2]>,
-    /// Type of the numbers there.
+    /// Type of the stored numbers.
     pub number: VoxelType,
-    /// Whether their first byte is the highest.
+    /// Whether they are big-endian.
     #[serde(default)]
     pub big_endian: bool,
-    /// Not said: components one after the other, each with all its points.
+    /// Default: components are contiguous, each with all its points.
     pub component_bytes: Option<u64>,
-    /// Not said: a number.
+    /// Default: the size of a number.
     pub point_bytes: Option<u64>,
-    /// Not said: rows one after the other.
+    /// Default: rows are contiguous.
     pub row_bytes: Option<u64>,
-    /// Not said: planes one after the other.
+    /// Default: planes are contiguous.
     pub plane_bytes: Option<u64>,
 }
 
@@ -115,20 +116,20 @@ pub struct StoredSpec {
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum RuleSpec {
-    /// One value at all points; null: not a number.
+    /// One value at all points; null is NaN.
     Constant(Option<f64>),
-    /// One number a point along an axis.
+    /// One number per point along an axis.
     Line {
         /// 0, 1 or 2.
         axis: usize,
-        /// As many as there are points.
+        /// One per point.
         values: Vec<f64>,
     },
     /// `origin + steps[0] * i + steps[1] * j + steps[2] * k`.
     Uniform {
         /// At point (0, 0, 0).
         origin: f64,
-        /// From a point to the next along i, j and k.
+        /// The steps along i, j and k.
         steps: [f64; 3],
     },
 }

@@ -34,7 +34,7 @@ fn points() -> impl Iterator<Item = [usize; 3]> {
     (0..nk).flat_map(move |k| (0..nj).flat_map(move |j| (0..ni).map(move |i| [i, j, k])))
 }
 
-/// A file with the arrays of the document, each written in a way of its own behind a few bytes of something else.
+/// A file with the arrays of the document, each stored in another way after a few unrelated bytes.
 fn written(folder: &Path) -> Value {
     let mut bytes = b"header!".to_vec();
     let mut begin = |data: Vec<u8>| {
@@ -48,7 +48,7 @@ fn written(folder: &Path) -> Value {
     let planes: Vec<u8> = (0..3).flat_map(|c| all(&|p| be64(1, c, p))).collect();
     let (xyz, planes, short) =
         (begin(together(0)), begin(planes), begin(all(&|p| (p[0] as i16 - 2).to_le_bytes().to_vec())));
-    // A record a point: a number between the components, of single precision.
+    // One record per point: a number between the components, in single precision.
     let record = begin(all(&|p| {
         [value(3, 0, p), -1.0, value(3, 1, p), value(3, 2, p)].map(|v| (v as f32).to_le_bytes()).concat()
     }));

@@ -1,32 +1,32 @@
-//! Between which values an expression lies where its inputs lie between known ones: interval arithmetic over a [`Program`].
+//! Bounds of an expression from bounds of its inputs: interval arithmetic over a [`Program`].
 //!
 //! # Theory
-//! Each operation on intervals gives one that holds every result of the operation on numbers of them (R. E. Moore, Interval
-//! Analysis, 1966). What occurs twice is taken as if it were two things, so that intervals are wider than they need be, never
-//! narrower. Bounds are moved outward by a few units in the last place, for the rounding of the values themselves, and what the
-//! numbers are rounded to in a page of float32 is allowed for by [`Interval::in_float32`]. Where a result may be no number (a
-//! division by an interval that holds zero, a root of what may be negative) the interval is the whole line and says so: whoever
-//! looks for values may not skip there. Derivatives are not bounded: ranges say nothing of how near to each other the largest and
-//! the smallest value are.
+//! Each operation on intervals gives one that holds every result for numbers in them (R. E. Moore, Interval Analysis,
+//! 1966). Repeated operands count as independent, so intervals may be too wide, but never too narrow. Bounds are moved
+//! outward by a few units in the last place, for rounding. [`Interval::in_float32`] adds the rounding of pages.
+//!
+//! If a result may be NaN (a division by zero, the root of a negative number), the interval is the whole line and says
+//! so. A search for values may not skip there. Derivatives are not bounded: ranges do not give the distance between the
+//! largest and the smallest value.
 
 use super::compile::{Nine, One, Operand, Program, Two, ZoneConstant};
 
-/// All numbers from `lo` to `hi`, and whether there may be some that are none.
+/// All numbers from `lo` to `hi`, and whether NaN is possible.
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub struct Interval {
     /// Smallest.
     pub lo: f64,
     /// Largest.
     pub hi: f64,
-    /// Values that are no numbers may be among them.
+    /// Whether values may be NaN.
     pub nan: bool,
 }
 
 impl Interval {
-    /// Anything.
+    /// The interval of all values.
     pub const ALL: Self = Self { lo: f64::NEG_INFINITY, hi: f64::INFINITY, nan: true };
 
-    /// From the smallest to the largest value of an array; what is upside down or not finite holds anything.
+    /// From the smallest to the largest value of an array. Inverted or infinite limits give [`Self::ALL`].
     pub fn of(lo: f64, hi: f64) -> Self {
         if lo.is_finite() && hi.is_finite() && lo <= hi {
             Self { lo, hi, nan: false }
@@ -35,7 +35,7 @@ impl Interval {
         }
     }
 
-    /// Whether a value is in it.
+    /// Whether it holds a value.
     pub fn holds(&self, v: f64) -> bool {
         if v.is_nan() {
             self.nan
@@ -44,18 +44,18 @@ impl Interval {
         }
     }
 
-    /// Whether a condition may be false, and whether it may be true: what is no number is not.
+    /// Whether a condition may be false, and whether it may be true. NaN is false.
     pub fn truths(&self) -> [bool; 2] {
         let zero = self.lo <= 0.0 && self.hi >= 0.0;
         [self.nan || zero, !(self.lo == 0.0 && self.hi == 0.0)]
     }
 
-    /// A condition that may be false or true.
+    /// The interval of a condition that may be false (`no`) or true (`yes`).
     fn truth([no, yes]: [bool; 2]) -> Self {
         Self { lo: f64::from(u8::from(!no)), hi: f64::from(u8::from(yes)), nan: false }
     }
 
-    /// With what rounding to float32 may add.
+    /// The interval after rounding to float32.
     pub fn in_float32(self) -> Self {
         let out = |v: f64, by: f32| {
             let near = v as f32;
@@ -67,12 +67,12 @@ impl Interval {
         Self { lo: out(self.lo, -1.0), hi: out(self.hi, 1.0), nan: self.nan }
     }
 
-    /// Moved outward by rounding; whole where it holds no number.
+    /// Widens for rounding; [`Self::ALL`] if a limit is NaN.
     fn outward(lo: f64, hi: f64, nan: bool) -> Self {
         if lo.is_nan() || hi.is_nan() {
             return Self::ALL;
         }
-        // Two units: the library's functions are right to one.
+        // Two units: the library's functions are accurate to one.
         Self { lo: lo.next_down().next_down(), hi: hi.next_up().next_up(), nan }
     }
 
@@ -157,13 +157,13 @@ fn two(o: Two, a: Interval, b: Interval, same: bool) -> Interval {
         }
         Two::Multiply if a.finite() && b.finite() => Interval::corners(a, b, |x, y| x * y),
         Two::Divide if a.finite() && b.finite() && (b.lo > 0.0 || b.hi < 0.0) => Interval::corners(a, b, |x, y| x / y),
-        // Of what is positive a power rises or falls in either.
+        // A power of positive numbers is monotonic in either operand.
         Two::Power if a.finite() && b.finite() && a.lo > 0.0 => Interval::corners(a, b, f64::powf),
         Two::Multiply | Two::Divide | Two::Power => Interval::ALL,
         Two::Atan2 => Interval { lo: -4.0, hi: 4.0, nan },
         Two::Min => Interval { lo: a.lo.min(b.lo), hi: a.hi.min(b.hi), nan },
         Two::Max => Interval { lo: a.lo.max(b.lo), hi: a.hi.max(b.hi), nan },
-        // A comparison with no number is false.
+        // A comparison with NaN is false.
         Two::Less => truth(!nan && a.hi < b.lo, a.lo < b.hi),
         Two::LessEqual => truth(!nan && a.hi <= b.lo, a.lo <= b.hi),
         Two::And => Interval::truth([a_no || b_no, a_yes && b_yes]),

@@ -1,4 +1,4 @@
-//! What functions make of checked values.
+//! Compilation of functions of checked values.
 
 use super::compile::{kind, Compiler, Id, Nine, One, Operand, Two, TypedValue};
 use super::{Expression, Function, Wrong};
@@ -219,8 +219,8 @@ impl Compiler<'_> {
                 let xy = self.two(Two::Add, d[0][0], d[1][1]);
                 (vec![self.two(Two::Add, xy, d[2][2])], rate)
             }
-            // Q = (|Omega|^2 - |S|^2) / 2, which is minus half the trace of the gradient's square (as VTK has it, also where the
-            // flow is compressible).
+            // Q = (|Omega|^2 - |S|^2) / 2: minus half the trace of the gradient's square, as in VTK, also for
+            // compressible flow.
             Function::QCriterion => {
                 let diagonal = [0, 1, 2].map(|c| self.two(Two::Multiply, d[c][c], d[c][c]));
                 let xy = self.two(Two::Add, diagonal[0], diagonal[1]);

@@ -1,5 +1,5 @@
-//! From an [`Expression`] to a [`Program`] for one zone: names resolved, kinds and units checked, vectors taken apart into
-//! scalars, and what occurs twice computed once.
+//! From an [`Expression`] to a [`Program`] for one zone: names resolved, kinds and units checked, vectors split into
+//! scalars, repeated parts computed once.
 
 use super::{Expression, ExpressionKind, Operator, Wrong};
 use crate::error::nearest;
@@ -11,7 +11,7 @@ use std::collections::HashMap;
 /// Number of a node of a [`Program`]; operands have smaller ones.
 pub type Id = u32;
 
-/// What one number becomes.
+/// Operations on one number.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs)] // the functions of the same names
 pub enum One {
@@ -33,7 +33,7 @@ pub enum One {
     Atan,
 }
 
-/// What two numbers become.
+/// Operations on two numbers.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs)] // the operators and functions of the same names
 pub enum Two {
@@ -52,7 +52,7 @@ pub enum Two {
     Or,
 }
 
-/// What the nine derivatives of a vector become.
+/// Operations on the nine derivatives of a vector.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs)] // the derived fields of the same names
 pub enum Nine {
@@ -60,7 +60,7 @@ pub enum Nine {
     SwirlingStrength,
 }
 
-/// Numbers that are the same in a zone at a time step.
+/// Constants of a zone at a time step.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs)] // the constants of the same names
 pub enum ZoneConstant {
@@ -72,57 +72,57 @@ pub enum ZoneConstant {
     GasConstant,
 }
 
-/// How a number is made.
+/// A node of a program.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Operand {
     /// The bits of a constant.
     Constant(u64),
-    /// The same at all points of a zone and step.
+    /// A constant of a zone and step.
     Given(ZoneConstant),
     /// A component of an array of the zone.
     Input {
-        /// Which.
+        /// Index of the array.
         array: usize,
-        /// Of it.
+        /// Index of the component.
         component: u8,
     },
-    /// Of one.
+    /// An operation on one number.
     One(One, Id),
-    /// Of two.
+    /// An operation on two numbers.
     Two(Two, Id, Id),
-    /// The second where the first is true (neither zero nor no number), else the third.
+    /// The second if the first is true (neither zero nor NaN), else the third.
     Select(Id, Id, Id),
     /// The derivative along x, y or z.
     Gradient(Id, u8),
-    /// Of the derivatives d(u_i)/d(x_j) of a vector, row by row.
+    /// An operation on the derivatives d(u_i)/d(x_j) of a vector, row by row.
     Nine(Nine, [Id; 9]),
 }
 
-/// What is computed at a node of the grid.
+/// The computation at a node of the grid.
 #[derive(Clone, Debug)]
 pub struct Program {
-    /// Operands before what is made of them.
+    /// Operands come before their results.
     pub nodes: Vec<Operand>,
-    /// One a component.
+    /// One per component.
     pub roots: Vec<Id>,
 }
 
-/// What is known of a program beside how it is computed.
+/// A program with its dimension and unit.
 #[derive(Clone, Debug)]
 pub struct CompiledExpression {
-    /// What to compute.
+    /// The program.
     pub program: Program,
-    /// Its dimension, where that is known.
+    /// The dimension, if known.
     pub dimension: Option<Dimension>,
-    /// The unit in which it is asked for, as it was spelled.
+    /// The requested unit, as spelled.
     pub shown: Option<String>,
 }
 
-/// What names mean in a zone.
+/// The meanings of names in a zone.
 pub struct ZoneNames<'a> {
     /// The zone.
     pub zone: &'a Zone,
-    /// Unit of a field, where it is known.
+    /// Unit of a field, if known.
     pub unit: &'a dyn Fn(&str) -> Option<Unit>,
     /// Unit of positions.
     pub length: Option<Unit>,
@@ -132,12 +132,12 @@ pub struct ZoneNames<'a> {
     pub known: &'a dyn Fn() -> Vec<String>,
 }
 
-/// A value while it is checked.
+/// A value during the checks.
 #[derive(Clone, Debug)]
 pub(super) struct TypedValue {
     pub(super) parts: Vec<Id>,
     pub(super) dimension: Option<Dimension>,
-    /// Written as a number: it takes the dimension that is wanted where that is one of the data's own.
+    /// A plain number. It takes the other operand's dimension, if that is one of the data's own.
     pub(super) literal: Option<f64>,
 }
 
@@ -151,7 +151,7 @@ pub(super) struct Compiler<'a> {
 /// Compiles an expression for a zone.
 ///
 /// # Errors
-/// [`Wrong`]: a name that the zone does not have, a vector where a scalar is wanted, units that do not go together.
+/// [`Wrong`] for an unknown name, a vector in place of a scalar, or incompatible units.
 pub fn compile(e: &Expression, names: &ZoneNames<'_>) -> Result<CompiledExpression, Wrong> {
     let mut c = Compiler { names, sources: Sources::of(names.zone), nodes: Vec::new(), places: HashMap::new() };
     let (inside, unit) = match &e.kind {
@@ -216,7 +216,7 @@ impl Compiler<'_> {
         self.node(Operand::Input { array, component: component as u8 })
     }
 
-    /// A vector of an array; a missing third component is 0.
+    /// The components of a vector array; a missing third one is 0.
     pub(super) fn vector(&mut self, array: usize) -> [Id; 3] {
         let components = self.names.zone.arrays[array].components;
         core::array::from_fn(|c| if c < components { self.input(array, c) } else { self.constant(0.0) })
@@ -243,7 +243,7 @@ impl Compiler<'_> {
                 }
                 Ok(TypedValue { parts: vec![v.parts[*c]], ..v })
             }
-            // Forty degrees below zero are not what is below zero as far as forty degrees are above it.
+            // -40 degC is not the negative of 40 degC.
             ExpressionKind::Negative(inside) if matches!(inside.kind, ExpressionKind::Number(_, Some(_))) => {
                 let ExpressionKind::Number(v, unit) = &inside.kind else { return self.value(inside) };
                 self.value(&Expression { column: e.column, kind: ExpressionKind::Number(-v, unit.clone()) })
@@ -313,7 +313,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// The dimension that two values have in common.
+    /// The common dimension of two values.
     pub(super) fn same(
         &self,
         a: &TypedValue,
@@ -326,7 +326,7 @@ impl Compiler<'_> {
             return Ok(Some(if x == Dimension::NONE { y } else { x }));
         }
         for (number, of, other) in [(a.literal, b, y), (b.literal, a, x)] {
-            // Nothing is nothing in any unit, and what has no unit but the free stream's is a number.
+            // Zero fits any unit, and a plain number fits values in units of the free stream.
             if number.is_some_and(|n| n == 0.0 || other.has_symbols()) {
                 return Ok(of.dimension);
             }

@@ -1,9 +1,9 @@
-//! Conditions at a point: comparisons of what is sampled there, put together by `and`, `or` and `not`.
+//! Conditions at a point: comparisons of sampled values, combined with `and`, `or` and `not`.
 //!
 //! # Theory
-//! A condition is not sampled itself: between a node where it holds and one where it does not lies a number that is neither. The two
-//! sides of each comparison are, as any field is, and compared where the point is. So `mach > 1` holds at a point exactly where the
-//! Mach number that is sampled there is greater than one.
+//! Conditions themselves are not sampled: between a node with true and one with false lies neither. The two sides of a
+//! comparison are sampled as fields, and compared at the point. So `mach > 1` holds exactly where the sampled Mach
+//! number exceeds one.
 
 use super::bounds::Interval;
 use super::{Expression, ExpressionKind, Function, Operator, Wrong};
@@ -12,7 +12,7 @@ use super::{Expression, ExpressionKind, Function, Operator, Wrong};
 #[derive(Copy, Clone, Debug, PartialEq)]
 enum Side {
     Number(f64),
-    /// One of what [`Condition::sides`] names.
+    /// Index in [`Condition::sides`].
     Sampled(usize),
 }
 
@@ -40,27 +40,27 @@ pub struct Condition {
 }
 
 impl Condition {
-    /// Takes an expression apart.
+    /// Splits an expression into tests and sides.
     ///
     /// # Errors
-    /// [`Wrong`] for a part that is no condition.
+    /// [`Wrong`] for a part that is not a condition.
     pub fn of(e: &Expression) -> Result<Self, Wrong> {
         let mut sides = Vec::new();
         let test = test(e, &mut sides)?;
         Ok(Self { test, sides })
     }
 
-    /// What is to be sampled.
+    /// The expressions to sample.
     pub fn sides(&self) -> &[Expression] {
         &self.sides
     }
 
-    /// Whether it holds where `sampled` is what the sides are. A comparison with what is no number is false, but for `!=`.
+    /// Whether it holds where `sampled` gives the sides. A comparison with NaN is false, except `!=`.
     pub fn holds(&self, sampled: impl Fn(usize) -> f64) -> bool {
         self.test.holds(&sampled)
     }
 
-    /// Whether it may hold anywhere where the sides lie within intervals.
+    /// Whether it may hold for sides within intervals.
     pub fn may_hold(&self, within: impl Fn(usize) -> Interval) -> bool {
         self.test.may(&within)[1]
     }
@@ -193,7 +193,7 @@ mod tests {
 
     proptest! {
         #![proptest_config(ProptestConfig { cases: 2000, rng_seed: prop::test_runner::RngSeed::Fixed(0x636f_6e64), ..ProptestConfig::default() })]
-        /// What holds somewhere may hold, whatever the intervals; and where they are points it is known.
+        /// A condition that holds somewhere may hold within any intervals. If they are points, the result is exact.
         #[test]
         fn what_holds_may_hold(
             text in prop::sample::select(vec![

@@ -1,4 +1,4 @@
-//! The conserved variables' own fields, as parts of expressions.
+//! Derived fields of the conserved variables as parts of expressions.
 
 use super::compile::{Compiler, Id, One, Operand, Two, ZoneConstant};
 use crate::quantity::Derived;

@@ -1,8 +1,8 @@
-//! Functions that expressions know.
+//! Functions of the expression language.
 
 /// A function of one to three arguments.
 #[derive(Copy, Clone, Debug, PartialEq, Eq, Hash)]
-#[allow(missing_docs)] // the table below says it all
+#[allow(missing_docs)] // the table below has the names
 pub enum Function {
     Where,
     Not,
@@ -37,7 +37,7 @@ pub enum Function {
     SwirlingStrength,
 }
 
-/// Names (the first is the one to print), and how many arguments.
+/// Names (the first is printed), and the number of arguments.
 const TABLE: &[(Function, &[&str], usize)] = &[
     (Function::Where, &["where"], 3),
     (Function::Not, &["not"], 1),
@@ -73,7 +73,7 @@ const TABLE: &[(Function, &[&str], usize)] = &[
 ];
 
 impl Function {
-    /// By name.
+    /// The function of that name.
     pub fn named(name: &str) -> Option<Self> {
         TABLE.iter().find(|t| t.1.contains(&name)).map(|t| t.0)
     }
@@ -81,15 +81,15 @@ impl Function {
     pub fn name(self) -> &'static str {
         TABLE.iter().find(|t| t.0 == self).and_then(|t| t.1.first()).copied().unwrap_or("")
     }
-    /// How many arguments it takes.
+    /// Number of its arguments.
     pub fn arguments(self) -> usize {
         TABLE.iter().find(|t| t.0 == self).map_or(1, |t| t.2)
     }
-    /// Every name there is.
+    /// All names, with `to`.
     pub fn names() -> Vec<&'static str> {
         TABLE.iter().flat_map(|t| t.1.iter().copied()).chain(["to"]).collect()
     }
-    /// All of them.
+    /// All functions.
     pub fn all() -> impl Iterator<Item = Self> {
         TABLE.iter().map(|t| t.0)
     }

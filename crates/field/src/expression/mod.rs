@@ -1,8 +1,8 @@
-//! Expressions in the fields of a dataset, as a user writes them: `magnitude(velocity) / sound_speed`.
+//! Expressions in the fields of a dataset, as users write them: `magnitude(velocity) / sound_speed`.
 //!
-//! [`parse`] makes an [`Expression`] of text, [`compile`] checks kinds and units and makes a [`Program`] of it for one zone, which
-//! [`run`] executes for blocks of points and [`bounds`] for intervals. Numbers follow IEEE 754 throughout: what is divided by zero
-//! is infinite, or none where zero is divided by it, and is shown as such.
+//! [`parse`] makes an [`Expression`] from text. [`compile`] checks kinds and units, and makes a [`Program`] for one
+//! zone. [`run`] executes it for blocks of points, [`bounds`] for intervals. Numbers follow IEEE 754 throughout: x / 0
+//! is infinite, and 0 / 0 is NaN.
 
 pub mod bounds;
 mod calls;
@@ -21,7 +21,7 @@ pub use function::Function;
 
 /// An operator between two values.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-#[allow(missing_docs)] // named by what they are written as
+#[allow(missing_docs)] // named as they are spelled
 pub enum Operator {
     Add,
     Subtract,
@@ -39,12 +39,12 @@ pub enum Operator {
 }
 
 impl Operator {
-    /// Whether it says of its two sides what is true or not.
+    /// Whether it is a comparison.
     pub const fn compares(self) -> bool {
         matches!(self, Self::Less | Self::LessEqual | Self::Greater | Self::GreaterEqual | Self::Equal | Self::NotEqual)
     }
 
-    /// As it is written.
+    /// The operator in text.
     pub const fn text(self) -> &'static str {
         match self {
             Self::Add => "+",
@@ -64,19 +64,19 @@ impl Operator {
     }
 }
 
-/// An expression, and the columns (from 1) where its parts begin.
+/// An expression, with the columns (from 1) at which its parts begin.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Expression {
-    /// Where it begins.
+    /// The column at which it begins.
     pub column: usize,
-    /// What it is.
+    /// The kind, with its operands.
     pub kind: ExpressionKind,
 }
 
-/// What an expression is.
+/// Kinds of expressions.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ExpressionKind {
-    /// A number, with its unit as it is spelled.
+    /// A number, with its unit as spelled.
     Number(f64, Option<String>),
     /// A field, `x`, `y`, `z`, or `time`.
     Name(String),
@@ -84,16 +84,16 @@ pub enum ExpressionKind {
     Component(Box<Expression>, usize),
     /// The negative.
     Negative(Box<Expression>),
-    /// Two values.
+    /// An operator on two values.
     Binary(Operator, Box<Expression>, Box<Expression>),
-    /// A function.
+    /// A function of its arguments.
     Call(Function, Vec<Expression>),
-    /// In another unit, as it is spelled.
+    /// A value in another unit, as spelled.
     To(Box<Expression>, String),
 }
 
 impl Expression {
-    /// Every name in it.
+    /// Passes every name in it to `each`.
     pub fn names(&self, each: &mut impl FnMut(&str)) {
         match &self.kind {
             ExpressionKind::Number(..) => {}
@@ -107,7 +107,7 @@ impl Expression {
         }
     }
 
-    /// The same without columns, to compare what was read from different texts.
+    /// The expression without columns, for comparison with those of other texts.
     pub fn without_columns(mut self) -> Self {
         fn clear(e: &mut Expression) {
             e.column = 0;
@@ -126,7 +126,7 @@ impl Expression {
     }
 }
 
-/// With all parentheses, so that it is read as what it is.
+/// The text with all parentheses, which parses to the same expression.
 impl fmt::Display for Expression {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.kind {
@@ -149,17 +149,17 @@ impl fmt::Display for Expression {
     }
 }
 
-/// What is wrong with an expression, and where.
+/// An error in an expression, and its place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wrong {
     /// Column, from 1.
     pub column: usize,
-    /// What, and what was expected.
+    /// The error, and the expected token.
     pub what: String,
 }
 
 impl Wrong {
-    /// At a place.
+    /// An error at a column.
     pub fn at(column: usize, what: impl Into<String>) -> Self {
         Self { column, what: what.into() }
     }

@@ -17,13 +17,13 @@
 
 use super::{Expression, ExpressionKind, Function, Operator, Wrong};
 
-/// Longest text and deepest nesting: more is no expression that a person wrote, and would take stack.
+/// Limits of length and nesting, which bound the stack. People write shorter expressions.
 const LONGEST: usize = 4096;
 const DEEPEST: usize = 48;
-/// Most operators and names: a chain of them is a tree as deep.
+/// Limit of operators and names: a chain of them is a tree as deep.
 const MOST_PARTS: usize = 400;
 
-/// Words that are no names.
+/// Words that are not names.
 const WORDS: [&str; 3] = ["and", "or", "not"];
 
 /// Whether a name needs no quotes.
@@ -34,7 +34,7 @@ pub fn is_plain(name: &str) -> bool {
         && chars.all(|c| c.is_ascii_alphanumeric() || c == '_')
 }
 
-/// A bare name reads better in words; an expression is what it is.
+/// A plain name with blanks for underscores; expressions stay as they are.
 pub fn in_words(field: &str) -> String {
     if is_plain(field) {
         field.replace('_', " ")
@@ -65,7 +65,7 @@ struct TokenReader<'a> {
     text: &'a str,
 }
 
-/// Reads an expression.
+/// Parses an expression.
 ///
 /// ```
 /// use field::expression::parse::parse;
@@ -74,7 +74,7 @@ struct TokenReader<'a> {
 /// ```
 ///
 /// # Errors
-/// [`Wrong`]: where, and what was expected there.
+/// [`Wrong`], with the column and the expected token.
 pub fn parse(text: &str) -> Result<Expression, Wrong> {
     if text.len() > LONGEST {
         return Err(Wrong::at(1, format!("an expression has at most {LONGEST} characters")));
@@ -139,7 +139,7 @@ fn tokens(text: &str) -> Result<Vec<(usize, Token)>, Wrong> {
     }
 }
 
-/// Characters of the number at the front.
+/// Length of the number at the front.
 fn number_len(b: &[u8]) -> usize {
     let digits = |mut n: usize| {
         while b.get(n).is_some_and(u8::is_ascii_digit) {
@@ -200,7 +200,7 @@ impl TokenReader<'_> {
         Ok(Expression { column, kind })
     }
 
-    /// One level deeper.
+    /// Runs `f` one level deeper.
     fn deeper<T>(&mut self, f: impl FnOnce(&mut Self) -> Result<T, Wrong>) -> Result<T, Wrong> {
         if self.depth >= DEEPEST {
             return Err(Wrong::at(self.column(), format!("nested more than {DEEPEST} deep")));
@@ -211,7 +211,7 @@ impl TokenReader<'_> {
         out
     }
 
-    /// Whether a word comes next, which is passed over then.
+    /// Skips a word if it comes next. Returns whether it did.
     fn word(&mut self, word: &str) -> bool {
         let found = matches!(self.peek(), Token::Name(n) if n == word);
         self.at += usize::from(found);
@@ -226,7 +226,7 @@ impl TokenReader<'_> {
         self.joined("and", Operator::And, Self::negation)
     }
 
-    /// Parts with a word between them, from the left.
+    /// Parts joined by a word, from the left.
     fn joined(
         &mut self,
         word: &str,

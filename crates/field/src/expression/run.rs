@@ -1,32 +1,32 @@
-//! Runs a [`Program`] for blocks of points: each instruction for all points of a block before the next, so that what it costs to
-//! choose the instruction is paid once a block.
+//! Execution of a [`Program`] for blocks of points. Each instruction runs for a whole block, so that its dispatch is
+//! paid once.
 
 use super::compile::{Id, Nine, One, Operand, Program, Two, ZoneConstant};
 use std::collections::HashMap;
 
-/// Points of a block: a register of them is a kibibyte, and a few dozen lie in the second-level cache.
+/// Points of a block. A register takes a kibibyte, and a few dozen fit in the second-level cache.
 pub const BLOCK: usize = 128;
 
-/// The numbers of a block.
+/// One number at each point of a block.
 pub type Register = [f64; BLOCK];
 
-/// What an instruction loads.
+/// The operand of a load.
 #[derive(Copy, Clone, Debug, PartialEq)]
 pub enum Operation {
     /// A constant.
     Constant(f64),
-    /// The same for a zone and step.
+    /// A constant of a zone and step.
     Given(ZoneConstant),
     /// A component of an array.
     Input {
-        /// Number of the array in the zone.
+        /// Index of the array in the zone.
         array: usize,
-        /// Of it.
+        /// Index of the component.
         component: u8,
     },
-    /// A derivative of one of what a program differentiates.
+    /// A derivative of a differentiated result.
     Gradient {
-        /// Which: its place in [`Code::differentiated`].
+        /// Index in the results of [`Parts::inner`].
         of: usize,
         /// Along x, y or z.
         axis: u8,
@@ -46,23 +46,23 @@ enum Do {
 #[derive(Clone, Debug)]
 pub struct Code {
     steps: Vec<(Do, u16)>,
-    /// Where the results are at the end.
+    /// Registers of the results at the end.
     pub results: Vec<u16>,
-    /// Registers that it takes.
+    /// Number of registers.
     pub registers: usize,
 }
 
-/// A program in two parts: what is differentiated, and what is made of its derivatives.
+/// A program in two parts: the differentiated values, and the results made of their derivatives.
 #[derive(Clone, Debug)]
 pub struct Parts {
-    /// Whose results are differentiated; without results where nothing is.
+    /// The values to differentiate; without results if there are none.
     pub inner: Code,
-    /// What the page holds.
+    /// The results for the page.
     pub outer: Code,
 }
 
 impl Parts {
-    /// Takes a program apart. `None` where derivatives of derivatives are wanted.
+    /// Splits a program. `None` for derivatives of derivatives.
     pub fn of(program: &Program) -> Option<Self> {
         let reached = reach(&program.nodes, &program.roots, true);
         let mut of: Vec<Id> = Vec::new();
@@ -92,7 +92,7 @@ fn operands(node: &Operand, each: &mut dyn FnMut(Id)) {
     }
 }
 
-/// The nodes that roots are made of; not those below a derivative if `stop`.
+/// The nodes that roots depend on; without those below a derivative if `stop`.
 fn reach(nodes: &[Operand], roots: &[Id], stop: bool) -> Vec<bool> {
     let mut reached = vec![false; nodes.len()];
     for r in roots {
@@ -140,7 +140,7 @@ impl Code {
                 Operand::Select(a, b, c) => Do::Select(at(a), at(b), at(c)),
                 Operand::Nine(o, all) => Do::Nine(*o, core::array::from_fn(|k| at(&all[k]))),
             };
-            // Operands that are not wanted any more give their registers to the result: each number is read before it is written.
+            // Operands in their last use give their registers to the result: numbers are read before they are written.
             if !matches!(node, Operand::Gradient(..)) {
                 operands(node, &mut |id| {
                     if last.get(&id) == Some(&n) {
@@ -167,7 +167,7 @@ impl Code {
         })
     }
 
-    /// Numbers of a zone and step that are loaded.
+    /// Constants of a zone and step that are loaded.
     pub fn given(&self) -> impl Iterator<Item = ZoneConstant> + '_ {
         self.steps.iter().filter_map(|(d, _)| match d {
             Do::Load(Operation::Given(g)) => Some(*g),
@@ -175,7 +175,7 @@ impl Code {
         })
     }
 
-    /// Computes a block. `load` fills a register; what it leaves beyond the points that there are does not matter.
+    /// Computes a block. `load` fills a register. Numbers past the last point are ignored.
     pub fn run(&self, registers: &mut [Register], load: &mut dyn FnMut(Operation, &mut Register)) {
         for (what, to) in &self.steps {
             let to = usize::from(*to);
@@ -237,13 +237,13 @@ fn one(o: One, a: &Register, to: &mut Register) {
     }
 }
 
-/// Whether a number counts as true: neither zero nor no number.
+/// Whether a number counts as true: neither zero nor NaN.
 #[inline(always)]
 fn is_true(x: f64) -> bool {
     x != 0.0 && !x.is_nan()
 }
 
-/// -1, 0 or 1; none where there is no number.
+/// -1, 0 or 1; NaN for NaN.
 pub fn sign(x: f64) -> f64 {
     if x > 0.0 {
         1.0
@@ -286,8 +286,9 @@ fn nine(o: Nine, d: &[[f64; 3]; 3]) -> f64 {
     }
 }
 
-/// The middle eigenvalue of S^2 + Omega^2 of a gradient d\[i\]\[j\] = du_i/dx_j (Jeong and Hussain, On the identification of a
-/// vortex, J. Fluid Mech. 285, 1995), by the trigonometric solution for symmetric matrices (O. K. Smith, Comm. ACM 4, 1961).
+/// The middle eigenvalue of S^2 + Omega^2 of a gradient d\[i\]\[j\] = du_i/dx_j (Jeong and Hussain, On the
+/// identification of a vortex, J. Fluid Mech. 285, 1995). By the trigonometric solution for symmetric matrices (O. K.
+/// Smith, Comm. ACM 4, 1961).
 pub fn lambda2(d: &[[f64; 3]; 3]) -> f64 {
     if d.iter().flatten().any(|x| !x.is_finite()) {
         return f64::NAN;
@@ -302,17 +303,18 @@ pub fn lambda2(d: &[[f64; 3]; 3]) -> f64 {
     if p == 0.0 {
         return mean;
     }
-    // Divided first, so that the product of three does not leave the range of numbers.
+    // Divided first, so that the product of three stays in range.
     let [a, b, c, e, f, g] = [a, b, c, e, f, g].map(|x| x / p);
     let half = 0.5 * (a * (b * c - g * g) - e * (e * c - g * f) + f * (e * g - b * f));
     let angle = half.clamp(-1.0, 1.0).acos() / 3.0;
-    // Largest at `angle`, smallest a third of a turn on; together they are zero.
+    // Largest at `angle`, smallest a third of a turn on; the three sum to zero.
     let third = std::f64::consts::TAU / 3.0;
     mean - 2.0 * p * (angle.cos() + (angle + third).cos())
 }
 
-/// The imaginary part of the complex pair of eigenvalues of a gradient, 0 where all are real (Zhou, Adrian, Balachandar and
-/// Kendall, Mechanisms for generating coherent packets of hairpin vortices, J. Fluid Mech. 387, 1999), by Cardano's formula.
+/// The imaginary part of the complex pair of eigenvalues of a gradient; 0 if all are real. By Cardano's formula. (Zhou,
+/// Adrian, Balachandar and Kendall, Mechanisms for generating coherent packets of hairpin vortices, J. Fluid Mech. 387,
+/// 1999.)
 pub fn swirling_strength(d: &[[f64; 3]; 3]) -> f64 {
     let largest = d.iter().flatten().fold(0.0, |m: f64, x| m.max(x.abs()));
     if d.iter().flatten().any(|x| !x.is_finite()) {
@@ -331,7 +333,7 @@ pub fn swirling_strength(d: &[[f64; 3]; 3]) -> f64 {
     let p = s - t * t / 3.0;
     let q = -2.0 * t * t * t / 27.0 + t * s / 3.0 - det;
     let discriminant = q * q / 4.0 + p * p * p / 27.0;
-    // What rounding alone makes of three equal eigenvalues is no swirl.
+    // Rounding alone gives three equal eigenvalues this much swirl.
     if discriminant <= 1e-15 {
         return 0.0;
     }

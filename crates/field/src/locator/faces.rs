@@ -1,4 +1,4 @@
-//! Faces of the cells of curvilinear zones: what lies beyond, what is a wall, which cells lie on a way.
+//! Faces of the cells of curvilinear zones, and the cells on a straight way.
 
 use super::ZoneLocator;
 use crate::catalog::DType;
@@ -11,12 +11,12 @@ use crate::shape::{CellId, CellPoint, Face};
 use crate::simd::V4;
 use crate::time_interpolated::TimeInterpolated;
 
-/// Looks along the way of a particle at most: one that goes through more pages than half of that in a window is led astray by any
-/// straight line.
+/// Most places examined along a particle's straight way, which misleads if it crosses more than half as many pages in a
+/// window.
 const LOOKS: f64 = 32.0;
 
 impl<N: Nodes> ZoneLocator<N> {
-    /// The cell beyond a face of the same zone: the fractions along the face are the same there.
+    /// The cell beyond a face, in the same zone. The fractions along the face stay.
     #[inline(always)]
     pub(crate) fn beyond(&self, face: Face, on: &CellPoint) -> Neighbour<CellId> {
         let (axis, side) = (Hexahedron::axis(face.number), Hexahedron::side(face.number));
@@ -33,13 +33,13 @@ impl<N: Nodes> ZoneLocator<N> {
                 None => return Neighbour::OtherDomain,
             }
         };
-        // Each index anew, not one of them in memory: what reads them next would wait for that store (8 % of the executor's loop).
+        // Computed anew: the read after a store to one index would stall (8 % of the executor's loop).
         let ijk = core::array::from_fn(|a| if a == axis { to } else { on.cell.ijk[a] });
         let rst = core::array::from_fn(|a| if a == axis { f64::from(1 - side) } else { on.rst[a] });
         Neighbour::Cell(CellPoint { cell: CellId { zone: on.cell.zone, ijk }, rst })
     }
 
-    /// Whether a face is the one entered, seen from the cell beyond it.
+    /// Whether a face is the entered one, seen from the cell beyond it.
     pub(crate) fn leads_back(entered: Face, over: Face) -> bool {
         let (axis, side) = (Hexahedron::axis(entered.number), Hexahedron::side(entered.number));
         let at = entered.cell.ijk[axis];
@@ -49,7 +49,7 @@ impl<N: Nodes> ZoneLocator<N> {
         cell == over.cell && axis == Hexahedron::axis(over.number) && side != Hexahedron::side(over.number)
     }
 
-    /// Whether a face is all wall (iblank 2) or all at rest: where its grid moves, relative to that.
+    /// Whether a face is all wall (iblank 2), or rests relative to the grid.
     pub(crate) fn is_wall(&mut self, face: Face) -> Result<bool, Miss> {
         let zone = face.cell.zone as usize;
         let on_face = |n: &usize| Hexahedron::has_corner(face.number, *n);
@@ -88,7 +88,6 @@ impl<N: Nodes> ZoneLocator<N> {
         Ok((0..8).filter(|n| Hexahedron::has_corner(face.number, *n)).all(|n| b[n] == 2.0))
     }
 
-    /// Size of a cell along its shortest direction.
     #[inline(always)]
     pub(crate) fn length(&mut self, cell: CellId) -> Result<f64, Miss> {
         match &self.lattices[cell.zone as usize] {
@@ -101,12 +100,12 @@ impl<N: Nodes> ZoneLocator<N> {
     fn curved_length(&mut self, cell: CellId) -> Result<f64, Miss> {
         let l = self.geometry(cell)?;
         let (map, thin) = (l.map(), l.thin);
-        // Four corners at which each edge begins or ends once. Of the four edges of a direction the longest counts: at a polar axis one
-        // of them has shrunk to a point, and steps measured by the cell's width where the particle is would never get past it.
+        // Four corners at which each edge begins or ends once. The longest of a direction's four edges counts. At a
+        // polar axis one is a point, and a step scaled by the local width never passes the axis.
         let corners = [[0.0, 0.0, 0.0], [1.0, 1.0, 0.0], [1.0, 0.0, 1.0], [0.0, 1.0, 1.0]].map(|q| map.jacobian(q));
         let edge =
             |a: usize| corners.iter().map(|j| (0..3).map(|c| j[c][a] * j[c][a]).sum()).fold(0.0f64, f64::max).sqrt();
-        // Directions of one point aside.
+        // Without directions of one point.
         Ok((0..3).filter(|a| !thin[*a]).map(edge).filter(|e| *e > 0.0).fold(f64::INFINITY, f64::min))
     }
 
@@ -136,7 +135,7 @@ impl<N: Nodes> ZoneLocator<N> {
 }
 
 impl<N: Nodes> ZoneLocator<TimeInterpolated<N>> {
-    /// As [`Self::is_wall`], between two steps of a series: all is relative to the grid.
+    /// [`Self::is_wall`] between two steps of a series, relative to the grid.
     pub(crate) fn is_wall_between(&mut self, face: Face, fields: [&[ZoneFields]; 2], time: f64) -> Result<bool, Miss> {
         let zone = face.cell.zone as usize;
         if self.is_marked(face)? {
@@ -152,7 +151,7 @@ impl<N: Nodes> ZoneLocator<TimeInterpolated<N>> {
         Ok((0..8).filter(|n| Hexahedron::has_corner(face.number, *n)).all(with))
     }
 
-    /// The traced vector at the corners of a cell, at the earlier and at the later step.
+    /// The traced vector at the corners of a cell, at both steps.
     fn both_vectors(&mut self, cell: CellId, fields: [&[ZoneFields]; 2]) -> Result<[[V4; 8]; 2], Miss> {
         let zone = cell.zone as usize;
         let mut found = [[V4::zero(); 8]; 2];

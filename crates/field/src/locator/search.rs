@@ -1,4 +1,4 @@
-//! The search for the cell of a point: by a walk from a cell near by, by boxes from nothing, by arithmetic in a uniform grid.
+//! The search for the cell of a point: by a walk from a near cell, by boxes, or by arithmetic in a uniform grid.
 
 use super::ZoneLocator;
 use crate::cell::{CellMap, Inverse, FACE_TOLERANCE};
@@ -8,23 +8,23 @@ use crate::nodes::{box_holds, within, BoxLevel, Miss, Nodes};
 use crate::shape::{Blank, CellGeometry, CellId, CellPoint};
 use crate::simd::V4;
 
-/// Boxes of a level that are looked through one by one.
+/// Most boxes of a level that are examined one by one.
 const LOOKED_THROUGH: u64 = 1024;
-/// Where the grid moves: a box is then made of those at two steps, and the way down from the top is shorter.
+/// The same in a moving grid, where boxes are merged from two steps and the way down from the top is shorter.
 const LOOKED_THROUGH_MOVING: u64 = 8;
 
-/// Fractions this far from a cell's faces are in no cell beside it, whose faces are as wide as the tolerance of a search in its own
-/// fractions: this much is enough beside a cell a million times as large.
+/// Fractions this far from a cell's faces are in no neighbour, whose faces are as wide as the tolerance in its own
+/// fractions. This suffices beside a cell a million times as large.
 const WELL_IN: f64 = 1e-3;
 
-/// Edge of the smallest blocks of cells that have a box.
+/// Cells along an edge of the smallest blocks with a box.
 pub const BLOCK_CELLS: u32 = 4;
 
-/// Hops of a walk before it is given up for a search by boxes.
+/// Hops of a walk before the search by boxes takes over.
 const WALK_MAX: usize = 24;
 
 impl<N: Nodes> ZoneLocator<N> {
-    /// Walks from a cell towards a point. The cell is found, or the walk ends at a zone's edge, in a hole, or in a circle.
+    /// Walks from a cell towards a point, until the cell, a zone's edge, a hole, or a cycle.
     ///
     /// # Errors
     /// [`Miss`].
@@ -39,7 +39,7 @@ impl<N: Nodes> ZoneLocator<N> {
             if self.blank(spot.cell)? != Blank::Hole {
                 return Ok(WalkEnd::Found(spot));
             }
-            // On a face the cell on its other side may do.
+            // On a face, the cell on its other side may be usable.
             return Ok(self.find_even(&lattice, p)?.map_or(WalkEnd::Hole(spot), WalkEnd::Found));
         }
         let mut cell = from.cell;
@@ -61,7 +61,7 @@ impl<N: Nodes> ZoneLocator<N> {
                 if l.thin[a] {
                     continue;
                 }
-                // Several cells at once where the point is several away: the fractions extrapolate the local spacing.
+                // Hops over several cells at once: the fractions extrapolate the local spacing.
                 let hop = if q[a] < -FACE_TOLERANCE {
                     q[a].floor().max(-8.0) as i64
                 } else if q[a] > 1.0 + FACE_TOLERANCE {
@@ -81,8 +81,8 @@ impl<N: Nodes> ZoneLocator<N> {
         Ok(WalkEnd::Lost { blank: false })
     }
 
-    /// Finds a point in a zone from nothing: the lowest (k, j, i) usable cell that contains it, with Newton from the cell's
-    /// centre. `None` is proven: every block of cells whose box holds the point was searched.
+    /// Finds the lowest (k, j, i) usable cell of a zone that contains a point, with Newton from the cell's centre.
+    /// `None` is proven: every block whose box holds the point was searched.
     ///
     /// # Errors
     /// [`Miss`]; the pages of all blocks that may hold the point are listed at once.
@@ -94,7 +94,7 @@ impl<N: Nodes> ZoneLocator<N> {
         if let Some(lattice) = self.lattices[zone] {
             return self.find_even(&lattice, p);
         }
-        // From the finest level that can be looked at as a whole: each further one costs a page at a crossing.
+        // Starts at the finest level that can be examined whole: each level costs a page per crossing.
         let boxes = &self.nodes.zones()[zone].boxes;
         let most = if self.nodes.stands(zone) { LOOKED_THROUGH } else { LOOKED_THROUGH_MOVING };
         let few = |l: &BoxLevel| l.translation.dims.iter().map(|n| u64::from(*n)).product::<u64>() <= most;
@@ -106,7 +106,7 @@ impl<N: Nodes> ZoneLocator<N> {
         frontier.clear();
         for level in (0..levels).rev() {
             if level + 1 == levels {
-                // Its pages are in memory, or found absent, either way; and what misses here misses below, which says so.
+                // Reads only pages that the level needs anyway. A miss here is repeated and reported below.
                 if self.bounds[zone].is_none() && self.nodes.stands(zone) {
                     self.bounds[zone] = self.nodes.bounds(zone, level).ok();
                 }
@@ -124,7 +124,7 @@ impl<N: Nodes> ZoneLocator<N> {
         }
         let mut best: Option<CellPoint> = None;
         if levels > 0 {
-            // In the order of their first cells; a later block may still hold a lower cell, so all are searched.
+            // In the order of their first cells. A later block may still hold a lower cell, so all are searched.
             frontier.sort_unstable_by_key(|b| [b[2], b[1], b[0]]);
             for b in &frontier {
                 match self.find_in_block(zone, *b, cells, p, best) {
@@ -141,22 +141,22 @@ impl<N: Nodes> ZoneLocator<N> {
         }
     }
 
-    /// As [`Self::find`], by a walk from a cell near by where that leads well into a cell: faster, and the same to the last bit unless
-    /// the zone lies over itself at the point. There it is one of the cells that hold it, which one depends on where the walk began.
+    /// As [`Self::find`], but first by a walk from a near cell. This is faster. Results are equal to the last bit,
+    /// unless the zone overlaps itself at the point: there the start decides between the cells that hold it.
     ///
     /// # Errors
-    /// [`Miss`], which may name pages that the walk leads through.
+    /// [`Miss`], which may name pages on the way of the walk.
     pub fn find_near(&mut self, from: &CellPoint, p: V4) -> Result<Option<CellPoint>, Miss> {
         let zone = from.cell.zone as usize;
         if self.lattices[zone].is_none() && p.is_finite_xyz() {
             let near = match self.walk(from, p) {
                 Ok(WalkEnd::Found(spot)) => Some(spot),
-                // What fails on the way need not be in the way of a search.
+                // A failure on the way need not affect the search.
                 Ok(_) | Err(Miss::Failed) => None,
                 Err(Miss::Absent) => return Err(Miss::Absent),
             };
             if let Some(near) = near {
-                // Newton from the cell's centre, as a search does it. The walk has loaded the cell, and found that it is usable.
+                // Newton from the cell's centre, as in the search. The walk has loaded the cell, which is usable.
                 let n = self.load(near.cell)?;
                 let thin = self.kept[n].thin;
                 let well_in = |q: &f64| (WELL_IN..=1.0 - WELL_IN).contains(q);
@@ -170,14 +170,14 @@ impl<N: Nodes> ZoneLocator<N> {
         self.find(zone, p)
     }
 
-    /// In a uniform grid, by arithmetic.
+    /// [`Self::find`] in a uniform grid, by arithmetic.
     fn find_even(&mut self, lattice: &Lattice, p: V4) -> Result<Option<CellPoint>, Miss> {
         let mut miss = None;
         for spot in lattice.holding(p) {
             match self.blank(spot.cell) {
                 Ok(Blank::Hole) => {}
                 Ok(_) if miss.is_none() => return Ok(Some(spot)),
-                // A lower one may still be usable.
+                // A lower cell may still be usable.
                 Ok(_) => {}
                 Err(m) => miss = Some(Miss::worst([miss, Some(m), None])),
             }
@@ -202,8 +202,8 @@ impl<N: Nodes> ZoneLocator<N> {
                 if matches!(&best, Some(s) if [s.cell.ijk[2], s.cell.ijk[1], s.cell.ijk[0]] < [k, j, lo[0]]) {
                     return miss.map_or(Ok(best), Err);
                 }
-                // A row at a time where it lies in one page: few of a block's hold the point. (A cell of a surface is thicker
-                // than its points say.)
+                // A whole row if it lies in one page: few rows of a block hold the point. (A surface's cell is thicker
+                // than its points.)
                 match self.nodes.row_bounds(zone, xyz, [lo[0], j, k], hi[0] - lo[0]) {
                     Ok(Some(bounds)) if !within(bounds, p) => continue,
                     Ok(_) => {}
