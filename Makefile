@@ -82,6 +82,7 @@ bench-setup: $(patsubst %,$(ENVIRONMENTS)/%/.made,$(PEERS) parcels)
 check: $(VENV)/.bench $(VENV)/.peers
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --quiet -- -D warnings
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps --document-private-items --quiet
 	@if command -v cargo-deny >/dev/null; then $(CARGO) deny --offline --log-level error check licenses bans sources; \
 		else echo "cargo-deny is not installed: licences of dependencies are not compared with deny.toml"; fi
 	$(BIN)/ruff format --check python bench tests tools conftest.py

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::Mutex;
 use std::time::Instant;
 
-/// Options of [`volume_mapped`]. Samples have the places of [`super::VolumeRays`].
+/// Options of [`volume_mapped`]. Samples have the places of [`VolumeRays`](crate::volume_rays::VolumeRays).
 pub struct VolumeMapped {
     /// Bytes, k slowest, components interleaved.
     pub file: PathBuf,
@@ -39,7 +39,7 @@ pub struct VolumeMapped {
     pub rounds: usize,
     /// Threads; 0: one for each core.
     pub workers: usize,
-    /// As in [`super::VolumeRays`].
+    /// As in [`VolumeRays`](crate::volume_rays::VolumeRays).
     pub pictures: Option<PathBuf>,
 }
 

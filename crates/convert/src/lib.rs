@@ -15,7 +15,7 @@
 //! So no invalid store ever exists under the target's name: at any moment it is the old store, none, or the new one.
 //!
 //! # Practice
-//! [`convert`] runs a conversion, and [`append`] adds steps to a store. [`dry_run`] estimates the cost. [`build_index`]
+//! [`convert`] runs a conversion, and [`append()`] adds steps to a store. [`dry_run`] estimates the cost. [`build_index`]
 //! makes ranges and boxes only, for data read in place. [`volume`] has the same for volumes, and [`check`] validates
 //! stores.
 

@@ -1,5 +1,5 @@
 //! The payload of one zone or array in its file: one piece, equal pieces at equal distances (planes, sub-records of a
-//! split record), or a list of at most [`MAX_PIECES`].
+//! split record), or a list of at most `MAX_PIECES`.
 
 use crate::heap_size;
 

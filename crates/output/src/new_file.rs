@@ -13,7 +13,7 @@ use std::sync::Arc;
 pub struct NewFile {
     /// Its final place. Links are followed, so that a link stays one.
     target: PathBuf,
-    /// Its present place, in the same directory so that the rename is atomic; `None` after the commit. See [`hidden`].
+    /// Its present place, in the same directory so that the rename is atomic; `None` after the commit. See `hidden`.
     temporary: Option<PathBuf>,
     file: Arc<File>,
 }

@@ -93,7 +93,7 @@ pub fn file(directory: &Path, name: &OsStr) -> io::Result<(PathBuf, File)> {
 /// lock; hold it until the folder has its final name.
 ///
 /// # Errors
-/// As [`file`].
+/// As [`file()`].
 pub(crate) fn folder(directory: &Path, name: &OsStr) -> io::Result<(PathBuf, File)> {
     for number in 0..NUMBERS {
         let path = hidden(directory, name, number);

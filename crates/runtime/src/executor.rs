@@ -26,7 +26,7 @@
 //!    needs.
 //!
 //! # Practice
-//! [`run`] takes any [`Work`] that implements [`Windowed`] and [`Budgeted`]. Both implementations may be empty. The
+//! [`run()`] takes any [`Work`] that implements [`Windowed`] and [`Budgeted`]. Both implementations may be empty. The
 //! modules, innermost first:
 //!
 //! | module | work |

@@ -17,7 +17,7 @@ use std::sync::Arc;
 /// Most particles of one streakline.
 const MOST_RELEASES: f64 = 1e7;
 
-/// Times of the releases, in the order of the run. `later`: see [`crate::OverTime::may_go_on`].
+/// Times of the releases, in the order of the run. `later`: see `OverTime::may_go_on`.
 pub fn releases(
     releases: &Releases,
     series: &Series,

@@ -1,7 +1,7 @@
 //! One connected part of an isosurface near a point.
 //!
 //! # Theory
-//! A cell may hold several sheets of a surface without a common edge ([`Case::edges_of`]). The part grows from one of
+//! A cell may hold several sheets of a surface without a common edge (`Case::edges_of`). The part grows from one of
 //! them. If a sheet leaves its cell through a face, the neighbour's sheets with the same edges belong to the part, too.
 //! A cell needs the signs of its corners only. So only pages with a corner of a cell of the part are read, and those
 //! around the point until it is found. Afterwards the blocks that the part passes are drawn as always, with its cells

@@ -6,7 +6,7 @@ use field::error::FieldError;
 use runtime::session::{ProgressWatch, Session};
 use serde_json::Value;
 
-/// Runs [`write`], or for a volume [`write_volume`], with JSON options.
+/// Runs [`write()`], or for a volume [`write_volume`], with JSON options.
 ///
 /// # Errors
 /// [`FieldError`] for an invalid option, for an unknown one, and of the extraction.

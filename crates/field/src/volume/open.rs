@@ -265,7 +265,7 @@ impl Opening<'_> {
         self.pager.add_source((self.wrap)(folder.clone()))
     }
 
-    /// Registers the ranges of all arrays' pages, which are in `folder` as in [`range_layouts`].
+    /// Registers the ranges of all arrays' pages, which are in `folder` as in [`range_layouts`](super::store::range_layouts).
     fn ranges(&mut self, folder: &str, levels: &mut [VolumeLevel]) -> Result<(), FieldError> {
         let root = Path::new(folder).parent().unwrap_or(Path::new(""));
         let steps = self.steps;

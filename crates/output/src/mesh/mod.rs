@@ -10,7 +10,7 @@
 //! If a mesh's point numbers fit 32 bits they have 32 bits.
 //!
 //! # Practice
-//! Call [`OutputFile::create_mesh`] before the run, [`MeshWriter::new`], [`MeshWriter::push`] for each piece, and
+//! Call [`OutputFile::create_mesh`](crate::OutputFile::create_mesh) before the run, [`MeshWriter::new`], [`MeshWriter::push`] for each piece, and
 //! [`MeshWriter::finish`]. The extension selects the format:
 //!
 //! - `.vtp`: VTK's PolyData; normals and colours are attributes, units are information keys.

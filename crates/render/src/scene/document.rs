@@ -18,7 +18,7 @@ pub type Rgb = [u8; 3];
 /// A scene.
 #[derive(Clone, Debug)]
 pub struct SceneDocument {
-    /// Source of the dataset, as [`super::parts`] reads it; `None` if only lines of files are drawn.
+    /// Source of the dataset, as `parts` reads it; `None` if only lines of files are drawn.
     pub source: Option<Value>,
     /// Time step.
     pub step: usize,

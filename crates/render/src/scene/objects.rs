@@ -168,7 +168,7 @@ pub enum MeshFrom {
 pub enum LinesFrom {
     /// A `.vtp` or `.npz` file.
     File(PathBuf),
-    /// Options of a trace, as [`super::parts`] reads them.
+    /// Options of a trace, as `parts` reads them.
     Trace(Value),
 }
 
