@@ -407,6 +407,17 @@ impl Dataset {
         FieldError::Unknown { what: "field", name: name.to_owned(), known }
     }
 
+    /// Checks that some zone has each field.
+    ///
+    /// # Errors
+    /// [`FieldError::Unknown`] for the first that no zone has.
+    pub fn check_names(&self, names: &[String]) -> Result<(), FieldError> {
+        match names.iter().find(|name| self.zones_with(name).next().is_none()) {
+            Some(name) => Err(self.unknown_field(name)),
+            None => Ok(()),
+        }
+    }
+
     /// A field of a zone by name.
     ///
     /// # Errors

@@ -1,5 +1,6 @@
 //! Restartable work on one thread that waits for its pages: probes, surveys, seeds.
 
+use crate::limits::{enough_limit, fetch_error, more_than};
 use crate::session::Session;
 use field::dataset::Dataset;
 use field::error::FieldError;
@@ -11,42 +12,61 @@ use pager::PageId;
 use std::sync::Arc;
 
 /// A flow over a dataset for one waiting thread.
-pub fn blocking_flow(
-    session: &Session,
-    dataset: &Dataset,
-    fields: Arc<[ZoneFields]>,
-    step: usize,
-) -> Result<GridFlow<PagedNodes>, FieldError> {
-    let nodes = PagedNodes::new(dataset.zones.clone(), session.pager.worker(), step as u32);
-    Ok(GridFlow::new(ZoneLocator::new(nodes, fields), session.zone_order(dataset)?))
+pub struct BlockingFlow<'a> {
+    session: &'a Session,
+    flow: GridFlow<PagedNodes>,
+    /// A memory limit that holds any step of the work.
+    enough: u64,
 }
 
-/// Repeats restartable work, and waits for its absent pages. They are held until it is done.
-pub fn until_here<T>(
-    session: &Session,
-    flow: &mut GridFlow<PagedNodes>,
-    mut work: impl FnMut(&mut GridFlow<PagedNodes>) -> Result<T, Miss>,
-) -> Result<T, FieldError> {
-    let mut wanted: Vec<PageId> = Vec::new();
-    let mut _hold = None;
-    loop {
-        flow.space.nodes.missing().clear();
-        match work(flow) {
-            Ok(v) => return Ok(v),
-            Err(Miss::Failed) => {
-                return Err(match flow.space.nodes.failure() {
-                    Some(e) => FieldError::Page(e),
-                    None => FieldError::Internal("a page failed without an error"),
-                })
-            }
-            Err(Miss::Absent) => {
-                wanted.append(flow.space.nodes.missing());
-                wanted.sort_unstable();
-                wanted.dedup();
-                flow.space.nodes.worker().release();
-                let bytes = wanted.iter().map(|p| session.pager.map(p.array).page_bytes(*p) as u64).sum();
-                let held = session.pager.fetch(&wanted);
-                _hold = Some(held.map_err(|e| crate::limits::fetch_error(&session.pager, e, bytes, 0))?);
+impl<'a> BlockingFlow<'a> {
+    /// Samples `fields`, by zone, at a time step.
+    ///
+    /// # Errors
+    /// [`FieldError::Unknown`] for a zone in the session's order that the dataset lacks.
+    pub fn new(
+        session: &'a Session,
+        dataset: &Dataset,
+        fields: Arc<[ZoneFields]>,
+        step: usize,
+    ) -> Result<Self, FieldError> {
+        let enough = enough_limit(dataset.closure_bytes(&fields, &session.pager, 1));
+        let nodes = PagedNodes::new(dataset.zones.clone(), session.pager.worker(), step as u32);
+        let flow = GridFlow::new(ZoneLocator::new(nodes, fields), session.zone_order(dataset)?);
+        Ok(Self { session, flow, enough })
+    }
+
+    /// Repeats restartable work, and waits for its absent pages. They are held until it is done.
+    ///
+    /// # Errors
+    /// [`FieldError::Page`] for a page that cannot be read; [`FieldError::LimitTooSmall`] where its pages do not fit together.
+    pub fn until_here<T>(
+        &mut self,
+        mut work: impl FnMut(&mut GridFlow<PagedNodes>) -> Result<T, Miss>,
+    ) -> Result<T, FieldError> {
+        let (session, flow) = (self.session, &mut self.flow);
+        let mut wanted: Vec<PageId> = Vec::new();
+        let mut _hold = None;
+        loop {
+            flow.space.nodes.missing().clear();
+            match work(flow) {
+                Ok(v) => return Ok(v),
+                Err(Miss::Failed) => {
+                    return Err(match flow.space.nodes.failure() {
+                        Some(e) => FieldError::Page(e),
+                        None => FieldError::Internal("a page failed without an error"),
+                    })
+                }
+                Err(Miss::Absent) => {
+                    wanted.append(flow.space.nodes.missing());
+                    wanted.sort_unstable();
+                    wanted.dedup();
+                    flow.space.nodes.worker().release();
+                    let bytes = wanted.iter().map(|p| session.pager.map(p.array).page_bytes(*p) as u64).sum();
+                    // The error of one attempt names its own pages alone. The next may need others.
+                    let short = |e| more_than(fetch_error(&session.pager, e, bytes, 0), self.enough);
+                    _hold = Some(session.pager.fetch(&wanted).map_err(short)?);
+                }
             }
         }
     }

@@ -32,9 +32,7 @@ pub fn chosen_input(session: &Arc<Session>, names: &[String]) -> Result<ConvertI
     session.derive(names)?;
     let dataset = session.dataset();
     let mut input = convert_input(&dataset)?;
-    if let Some(nowhere) = names.iter().find(|n| dataset.zones_with(n).next().is_none()) {
-        return Err(dataset.unknown_field(nowhere));
-    }
+    dataset.check_names(names)?;
     let mut made: BTreeMap<&str, String> = BTreeMap::new();
     for (zone, z) in dataset.zones.iter().enumerate() {
         let (infos, sources) = (&mut input.catalog.zones[zone].arrays, &mut input.arrays[zone]);

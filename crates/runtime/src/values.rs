@@ -1,8 +1,8 @@
 //! Values at nodes: boxes of a zone as arrays, and probes.
 
-use crate::blocking::{blocking_flow, until_here};
+use crate::blocking::BlockingFlow;
 use crate::gridface::AXES;
-use crate::limits::{enough_limit, fetch_error, held_together, more_than};
+use crate::limits::{fetch_error, held_together};
 use crate::session::{ProgressWatch, Session};
 use field::dataset::Dataset;
 use field::domain::{Domains, Locator};
@@ -297,26 +297,20 @@ pub fn probe(
     session.dataset().check_step(step)?;
     session.derive(names.unwrap_or_default())?;
     let dataset = session.located(watch)?;
-    if let Some(nowhere) = names.unwrap_or_default().iter().find(|n| dataset.zones_with(n).next().is_none()) {
-        return Err(dataset.unknown_field(nowhere));
-    }
+    dataset.check_names(names.unwrap_or_default())?;
     // The zone is not known yet: the fields of each zone.
     let fields = dataset.fields_by_zone(step, &|zone| match names {
         Some(names) => names.iter().filter(|n| Quantity::named(&dataset.zones[zone], n).is_some()).cloned().collect(),
         None => Quantity::names(&dataset.zones[zone]),
     })?;
-    let enough = enough_limit(dataset.closure_bytes(&fields, &session.pager, 1));
-    let mut flow = blocking_flow(session, &dataset, fields, step)?;
-    // The error of one attempt names its own pages alone; the next may need others.
-    let short = |e| more_than(e, enough);
-    let Some(spot) = until_here(session, &mut flow, |f| f.start(x)).map_err(short)? else { return Ok(None) };
+    let mut flow = BlockingFlow::new(session, &dataset, fields, step)?;
+    let Some(spot) = flow.until_here(|f| f.start(x))? else { return Ok(None) };
     let names = probe_names(&dataset, spot.cell.zone as usize, names)?;
     let mut values = Vec::new();
-    until_here(session, &mut flow, |f| {
+    flow.until_here(|f| {
         values.clear();
         f.space.sample(&spot, &mut values)
-    })
-    .map_err(short)?;
+    })?;
     settle_infinite(session, &dataset, &spot, step, &names, &mut values)?;
     Ok(Some(probed(&dataset, spot, x, None, &names, &values)))
 }
@@ -389,14 +383,11 @@ pub fn probe_ijk(
     let names = probe_names(&dataset, zone, names)?;
     let fields = dataset.fields_by_zone(step, &|n| if n == zone { names.clone() } else { Vec::new() })?;
     let spot = dataset.zones.spot(zone as u32, ijk);
-    let enough = enough_limit(dataset.closure_bytes(&fields, &session.pager, 1));
-    let mut flow = blocking_flow(session, &dataset, fields, step)?;
-    let short = |e| more_than(e, enough);
-    let (mut x, blank) = until_here(session, &mut flow, |f| {
+    let mut flow = BlockingFlow::new(session, &dataset, fields, step)?;
+    let (mut x, blank) = flow.until_here(|f| {
         let l = f.space.geometry(spot.cell)?;
         Ok((l.map().point(spot.rst), l.blank))
-    })
-    .map_err(short)?;
+    })?;
     let mut values = Vec::new();
     // Interpolated, a node next to one that holds NaN or an infinite number would give NaN, too.
     if ijk.iter().all(|c| c.fract() == 0.0) {
@@ -411,11 +402,10 @@ pub fn probe_ijk(
         x[..position].copy_from_slice(&values[..position]);
         values.drain(..position);
     } else {
-        until_here(session, &mut flow, |f| {
+        flow.until_here(|f| {
             values.clear();
             f.space.sample(&spot, &mut values)
-        })
-        .map_err(short)?;
+        })?;
         settle_infinite(session, &dataset, &spot, step, &names, &mut values)?;
     }
     let note = match blank {

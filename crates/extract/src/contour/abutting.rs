@@ -14,11 +14,9 @@ use field::dataset::Dataset;
 use field::error::FieldError;
 use field::locator::CellId;
 use field::nodes::Miss;
-use field::paged::PagedNodes;
 use field::simd::V4;
-use kernels::flow::GridFlow;
 use pager::PageError;
-use runtime::blocking::{blocking_flow, until_here};
+use runtime::blocking::BlockingFlow;
 use runtime::session::Session;
 
 /// Distances beyond a face at which the other zone is searched, in cells: coordinates are rounded, and curved faces
@@ -27,8 +25,7 @@ const BEYOND: [f64; 3] = [1e-4, 1e-2, 0.1];
 
 /// Finds the continuations of parts.
 pub(crate) struct Across<'a> {
-    session: &'a Session,
-    flow: GridFlow<PagedNodes>,
+    flow: BlockingFlow<'a>,
     /// The zone of each grid, and the grid of each zone that has one.
     zones: Vec<usize>,
     grids: Vec<Option<usize>>,
@@ -55,9 +52,9 @@ impl<'a> Across<'a> {
         let by_zone: Vec<Option<usize>> = (0..dataset.zones.len()).map(|zone| of(&zone)).collect();
         let sampled = |zone: usize| by_zone[zone].map(|_| field.to_owned()).into_iter().collect();
         let fields = dataset.fields_by_zone(step, &sampled)?;
-        let flow = blocking_flow(session, dataset, fields, step)?;
+        let flow = BlockingFlow::new(session, dataset, fields, step)?;
         let dims = grids.iter().map(|g| g.dims()).collect();
-        Ok(Self { session, flow, zones, grids: by_zone, dims, values: values.to_vec(), lost: Vec::new() })
+        Ok(Self { flow, zones, grids: by_zone, dims, values: values.to_vec(), lost: Vec::new() })
     }
 
     /// The grids in which the surface continues beyond an edge, and the places.
@@ -75,7 +72,7 @@ impl<'a> Across<'a> {
         let corner = (0..3).fold(0, |bits, a| bits | ((exit.node[a] - ijk[a]) as usize) << a);
         let ends = [corner, corner | 1 << exit.along];
         let (sought, grids) = (self.values[value], &self.grids);
-        let found = until_here(self.session, &mut self.flow, |flow| {
+        let found = self.flow.until_here(|flow| {
             let (map, [low, high]) = {
                 let loaded = flow.space.cell(cell)?;
                 let values = loaded.sampled.first();

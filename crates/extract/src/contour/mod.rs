@@ -35,7 +35,7 @@ use grid::Grid;
 use kernels::surface::{blocks, Plane};
 use output::{MemoryAccount as _, SpoolOptions};
 use pager::{ArrayId, PageId, Pager};
-use runtime::blocking::{blocking_flow, until_here};
+use runtime::blocking::BlockingFlow;
 use runtime::executor::{self, RunLoad, RunStats};
 use runtime::ledger_share::LedgerShare;
 use runtime::limits::{enough_limit, least_limit, more_than, would_do};
@@ -470,9 +470,7 @@ fn near(
     step: usize,
 ) -> Result<(usize, [f64; 3]), FieldError> {
     let fields = dataset.fields_by_zone(step, &|_| Vec::new())?;
-    let enough = enough_limit(dataset.closure_bytes(&fields, &session.pager, 1));
-    let mut flow = blocking_flow(session, dataset, fields, step)?;
-    let spot = until_here(session, &mut flow, |f| f.start(x)).map_err(|e| more_than(e, enough))?;
+    let spot = BlockingFlow::new(session, dataset, fields, step)?.until_here(|f| f.start(x))?;
     let spot = spot.ok_or_else(|| outside(x))?;
     let zone = spot.cell.zone as usize;
     let grid = grids.iter().position(|g| g.zone() == zone).ok_or_else(|| {

@@ -144,9 +144,7 @@ impl CorePlan {
         let all = names.mark.iter().chain(&names.set).chain(&names.strength).chain(&spec.scalars);
         session.derive(&all.collect::<Vec<_>>())?;
         let dataset = session.dataset();
-        if let Some(name) = spec.scalars.iter().find(|n| dataset.zones_with(n).next().is_none()) {
-            return Err(dataset.unknown_field(name));
-        }
+        dataset.check_names(&spec.scalars)?;
         let (mut zones, mut tasks, mut components) = (Vec::new(), 0u64, None);
         for (zone, z) in dataset.zones.iter().enumerate().filter(|(n, z)| sizes[*n].is_some() && solid(z)) {
             let named = |names: &[String]| -> Result<Fields, FieldError> {

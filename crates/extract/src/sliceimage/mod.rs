@@ -39,7 +39,7 @@ use kernels::slice::{Filter, GridSlice, Pick, SliceArray, VolumeSlice};
 use output::{FieldSpec, FieldType, HeldMemory, OutputError, Provenance, RasterLayout, RasterWriter};
 use pager::Pager;
 use png::PngWriter;
-use runtime::blocking::{blocking_flow, until_here};
+use runtime::blocking::BlockingFlow;
 use runtime::executor::RunStats;
 use runtime::ledger_share::LedgerShare;
 use runtime::limits::refused;
@@ -281,10 +281,10 @@ pub fn of_grid(
     let zone_fields = dataset.fields(None, names, step)?;
     let (mut low, mut high) = ([f64::INFINITY; 3], [f64::NEG_INFINITY; 3]);
     {
-        let mut flow = blocking_flow(session, &dataset, zone_fields.clone(), step)?;
+        let mut flow = BlockingFlow::new(session, &dataset, zone_fields.clone(), step)?;
         for zone in 0..dataset.zones.len() {
             let Some(top) = dataset.zones[zone].boxes.len().checked_sub(1) else { continue };
-            let bounds = until_here(session, &mut flow, |f| f.space.nodes.bounds(zone, top))?;
+            let bounds = flow.until_here(|f| f.space.nodes.bounds(zone, top))?;
             for a in 0..3 {
                 low[a] = low[a].min(f64::from(bounds[a]));
                 high[a] = high[a].max(f64::from(bounds[a + 3]));

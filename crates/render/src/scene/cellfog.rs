@@ -16,7 +16,7 @@ use field::quantity::Quantity;
 use glam::DVec3;
 use kernels::cellrays::{CellAppearance, CellRaySetting, CellScene};
 use kernels::rays::{Projection, TransferFunction};
-use runtime::blocking::{blocking_flow, until_here};
+use runtime::blocking::BlockingFlow;
 use runtime::session::{ProgressWatch, Session};
 use runtime::values::{visit_box, NodeBox};
 use std::sync::Mutex;
@@ -57,11 +57,11 @@ fn gradient(field: &str) -> String {
 
 /// The box of the usable cells of some zones.
 fn bounds(session: &Session, dataset: &Dataset, zones: &[usize], step: usize) -> Result<Aabb, FieldError> {
-    let mut flow = blocking_flow(session, dataset, dataset.fields(None, &[], step)?, step)?;
+    let mut flow = BlockingFlow::new(session, dataset, dataset.fields(None, &[], step)?, step)?;
     let mut all = Aabb::EMPTY;
     for &zone in zones {
         if let Some(top) = dataset.zones[zone].boxes.len().checked_sub(1) {
-            let b = until_here(session, &mut flow, |f| f.space.nodes.bounds(zone, top))?.map(f64::from);
+            let b = flow.until_here(|f| f.space.nodes.bounds(zone, top))?.map(f64::from);
             let [low, high] = [0, 3].map(|n| DVec3::new(b[n], b[n + 1], b[n + 2]));
             if low.cmple(high).all() {
                 all = all.union(&Aabb { min: low, max: high });

@@ -4,7 +4,7 @@ use super::wall_sides::{flow_side, Enclosure};
 use extract::surfaces::face_rows;
 use field::error::FieldError;
 use field::nodes::Nodes;
-use runtime::blocking::{blocking_flow, until_here};
+use runtime::blocking::BlockingFlow;
 use runtime::gridface::AXES;
 use runtime::session::{ProgressWatch, Session};
 use runtime::walls::walls;
@@ -68,7 +68,7 @@ pub(crate) fn middle(session: &Session, step: usize, watch: &mut ProgressWatch<'
 pub fn look(session: &Session, step: usize, watch: &mut ProgressWatch<'_>) -> Result<Value, FieldError> {
     let dataset = session.located(watch)?;
     let fields = dataset.fields(None, &[], step)?;
-    let mut flow = blocking_flow(session, &dataset, fields, step)?;
+    let mut flow = BlockingFlow::new(session, &dataset, fields, step)?;
     let mut zones = Vec::new();
     let mut places = Vec::new();
     for (zone, z) in dataset.zones.iter().enumerate() {
@@ -80,7 +80,7 @@ pub fn look(session: &Session, step: usize, watch: &mut ProgressWatch<'_>) -> Re
             let dims = z.boxes[level].translation.dims;
             for n in 0..dims.iter().product::<u32>() {
                 let at = [n % dims[0], n / dims[0] % dims[1], n / dims[0] / dims[1]];
-                let b = until_here(session, &mut flow, |f| f.space.nodes.block(zone, level, at))?.map(f64::from);
+                let b = flow.until_here(|f| f.space.nodes.block(zone, level, at))?.map(f64::from);
                 include(&mut bounds, [b[0], b[1], b[2]]);
                 include(&mut bounds, [b[3], b[4], b[5]]);
                 // A block of a level holds about eight times the cells of a block one level below.
