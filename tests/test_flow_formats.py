@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -13,11 +10,9 @@ import pytest
 
 import farfield
 from farfield.errors import DataError, UsageError
-from farfield.flow.formats import registry
-from farfield.flow.formats.description import Array, Stored, Uniform, Zone, Zones
-from farfield.flow.formats.registry import Asked, FlowFormat
 from farfield.volume.formats.detection import is_volume
-from farfield.volume.formats.options import ReaderResources
+from flow_text import register
+from flow_text import write as write_flow_text
 from test_volume_coordinates import uneven
 from test_vtk_zones import bent, linear, write
 
@@ -30,37 +25,10 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "cache"
 
 
-def read(asked: Asked, resources: ReaderResources) -> Zones | None:
-    """A made-up format: a header of text, and the numbers of a velocity in a file beside it.
-
-    flow 1
-    points 9 8 7
-    spacing 0.5
-    velocity FILE
-    """
-    path = asked.files[0]
-    words = dict(line.split(None, 1) for line in Path(path).read_text().splitlines())
-    nx, ny, nz = map(int, words["points"].split())
-    h, beside = float(words["spacing"]), str(Path(path).parent / words["velocity"].strip())
-    rules = tuple(Uniform(0.0, (h * (n == 0), h * (n == 1), h * (n == 2))) for n in range(3))
-    places = Array("xyz", rules, role="coordinates", dtype="float64")
-    stored = Stored(beside, ((0, 12 * nx * ny * nz),), "float32", big_endian=True, component_bytes=4, point_bytes=12)
-    zone = Zone((nx, ny, nz), (places, Array("velocity", (stored,), components=3)))
-    return Zones("Flow Text", (zone,), files=(path, beside), files_of_steps=((),))
-
-
 @pytest.fixture
-def flow_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    module = ModuleType("flow_text_reader")
-    module.read = read  # type: ignore[attr-defined]
-    monkeypatch.setitem(sys.modules, module.__name__, module)
-    entry = FlowFormat(lambda asked: asked.files[0].endswith(".flow"), module.__name__, is_always_zones=True)
-    monkeypatch.setattr(registry, "FORMATS", (*registry.FORMATS, entry))
-    k, j, i = np.meshgrid(np.arange(7.0), np.arange(8.0), np.arange(9.0), indexing="ij")
-    np.stack([1 + 0 * i, 0.25 + 0 * j, 0 * k], axis=-1).astype(">f4").tofile(tmp_path / "uvw.raw")
-    path = tmp_path / "a.flow"
-    path.write_text("flow 1\npoints 9 8 7\nspacing 0.5\nvelocity uvw.raw\n")
-    yield path
+def flow_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    register(monkeypatch)
+    return write_flow_text(tmp_path)
 
 
 def test_a_new_format_is_a_module_and_an_entry(flow_text: Path, cache: Path, tmp_path: Path) -> None:
