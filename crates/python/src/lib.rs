@@ -1,5 +1,16 @@
-//! `farfield._native`: thin classes over the crates below, one file a noun. `python/farfield/_native.pyi` fixes the
-//! names and forms.
+//! `farfield._native`: classes and functions of the extension, one file a noun.
+//!
+//! # Theory
+//! Python parses what users write, and has their messages and defaults. The crates below have the work. This crate
+//! carries calls across, so it has no logic of its own. What has a growing set of keys crosses as one JSON document: a
+//! source, resources, options, results. Arrays cross as NumPy arrays. `python/farfield/_native.pyi` fixes all names and
+//! forms, and `stubtest` compares it with the extension.
+//!
+//! # Practice
+//! `dataset` has the class of an open flow or volume, whose methods run on its session. `convert` and `render` have the
+//! functions that open a session themselves. Each call runs within `python_calls::watched`: it releases the interpreter's
+//! lock, reports progress, and ends at Ctrl-C. A forked child may not use the parent's session, since the session's
+//! threads are not there.
 
 mod convert;
 mod dataset;
