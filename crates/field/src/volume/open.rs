@@ -73,8 +73,7 @@ struct Opening<'a> {
 }
 
 impl Volume {
-    /// Checks a reader's description, registers its files and arrays, and charges their memory. Reads no page. `tables`
-    /// are those that [`PlaceSpec::Table`] numbers.
+    /// Checks a description, registers its files and arrays, and charges their memory. [`PlaceSpec::Table`] numbers `tables`.
     ///
     /// # Errors
     /// [`FieldError::Format`] for a contradictory description, [`FieldError::Io`] for missing files,
@@ -265,7 +264,7 @@ impl Opening<'_> {
         self.pager.add_source((self.wrap)(folder.clone()))
     }
 
-    /// Registers the ranges of all arrays' pages, which are in `folder` as in [`range_layouts`](super::store::range_layouts).
+    /// Registers the ranges of all arrays' pages, which are in `folder` as `range_layouts` of stores says.
     fn ranges(&mut self, folder: &str, levels: &mut [VolumeLevel]) -> Result<(), FieldError> {
         let root = Path::new(folder).parent().unwrap_or(Path::new(""));
         let steps = self.steps;
