@@ -1,7 +1,7 @@
 //! A line between a volume's files and the pager: a fixed number of bytes a second, one read after the other.
 
 use super::later::{Act, Clockwork, Later};
-use pager::source::{Completion, Read, Source};
+use pager::source::{Completion, Read, ReadForm, Source};
 use pager::PageErrorKind;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -43,6 +43,9 @@ impl Source for Beyond {
     }
     fn explain(&self, offset: u64, kind: PageErrorKind) -> (String, PageErrorKind) {
         self.source.explain(offset, kind)
+    }
+    fn form(&self) -> ReadForm {
+        self.source.form()
     }
     fn size(&self) -> Result<u64, PageErrorKind> {
         self.source.size()

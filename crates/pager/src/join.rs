@@ -5,35 +5,32 @@ use crate::id::SourceId;
 use crate::map::{Extent, ExtentTarget};
 use crate::pager::Pager;
 use crate::reads::{ReadPart, Staged};
-use crate::source::{Buffer, Read, HOLE_BYTES};
+use crate::source::{Buffer, Read, ReadForm};
 use crate::state::PagerState;
 use crate::translated::Translated;
 
-/// Longest joined read. Longer reads were no faster on any device tested, and they delay the publication of their
-/// frames.
-const JOIN_BYTES: usize = 1 << 20;
 /// Most segments of a joined read: well below the limit of `preadv` and io_uring (1024).
 const JOIN_SEGMENTS: usize = 256;
 
 impl Pager {
-    /// Removes the first staged segment, with those that follow it in the source.
-    pub(crate) fn next_read(&self, st: &mut PagerState) -> Option<(SourceId, Read)> {
-        let block = self.files.direct_block();
-        let first = st.reads.take_staged()?;
+    /// Removes the staged segment at place `at`, with those that follow it in the source.
+    pub(crate) fn next_read(&self, st: &mut PagerState, at: usize) -> Option<(SourceId, Read)> {
+        let first = st.reads.take_staged(at)?;
+        let form = st.form(first.source);
         let mut parts = vec![ReadPart { active: first.active, segment: first.segment, shared: 0 }];
         let mut buffers = vec![st.reads.buffer(parts[0])?];
         let mut end = first.offset.checked_add(first.len as u64)?;
         let (mut before, mut piece) = (first.len, first.piece);
-        while let Some(&next) = st.reads.staged().front() {
+        while let Some(&next) = st.reads.staged().get(at) {
             let len = (end - first.offset) as usize;
             if first.solo || next.solo || next.source != first.source || parts.len() >= JOIN_SEGMENTS {
                 break;
             }
-            let Some(Joint { shared, hole }) = joint(end, before, piece, &next, block) else { break };
-            if len + hole + next.len > JOIN_BYTES {
+            let Some(Joint { shared, hole }) = joint(end, before, piece, &next, &form) else { break };
+            if len + hole + next.len > form.longest {
                 break;
             }
-            st.reads.take_staged();
+            st.reads.take_staged(at);
             let part = ReadPart { active: next.active, segment: next.segment, shared: shared as u32 };
             let Some(b) = st.reads.buffer(part) else { continue };
             let b = Buffer { ptr: b.ptr.wrapping_add(shared), len: b.len - shared };
@@ -51,7 +48,7 @@ impl Pager {
             (before, piece) = (next.len, next.piece);
         }
         let segments = parts.len() as u32;
-        let token = st.begin_read(parts);
+        let token = st.begin_read(first.source, form.depth.is_some(), parts);
         let len = end - first.offset;
         st.tally.reads += 1;
         st.tally.bytes_read += len;
@@ -109,12 +106,12 @@ impl Runs {
         self.reads
     }
 
-    pub(crate) fn add(&mut self, next: &Staged, block: Option<u64>) {
+    pub(crate) fn add(&mut self, next: &Staged, form: &ReadForm) {
         let last = self.last.replace(*next).filter(|last| last.source == next.source);
         let end = |last: &Staged| last.offset.checked_add(last.len as u64);
-        let joined = last.and_then(|last| joint(end(&last)?, last.len, last.piece, next, block));
+        let joined = last.and_then(|last| joint(end(&last)?, last.len, last.piece, next, form));
         self.bytes += next.len + joined.as_ref().map_or(0, |joint| joint.hole);
-        if joined.is_none() || self.bytes > JOIN_BYTES {
+        if joined.is_none() || self.bytes > form.longest {
             (self.reads, self.bytes) = (self.reads + 1, next.len);
         }
     }
@@ -135,12 +132,12 @@ struct Joint {
 /// - The segment begins at `end`.
 /// - Whole blocks are read ([`widen`]), and the segment begins in the block in which the read ends.
 /// - Both are pieces of rows, and the segment begins not far behind.
-fn joint(end: u64, before: usize, piece: bool, next: &Staged, block: Option<u64>) -> Option<Joint> {
+fn joint(end: u64, before: usize, piece: bool, next: &Staged, form: &ReadForm) -> Option<Joint> {
     let Some(shared) = end.checked_sub(next.offset) else {
         let hole = next.offset - end;
-        return (piece && next.piece && hole <= HOLE_BYTES as u64).then_some(Joint { shared: 0, hole: hole as usize });
+        return (piece && next.piece && hole <= form.hole as u64).then_some(Joint { shared: 0, hole: hole as usize });
     };
-    let one_block = Some(shared) == block && shared < next.len as u64 && shared <= before as u64;
+    let one_block = Some(shared) == form.block && shared < next.len as u64 && shared <= before as u64;
     (shared == 0 || one_block).then_some(Joint { shared: shared as usize, hole: 0 })
 }
 
@@ -152,6 +149,8 @@ mod tests {
     #[test]
     fn staged_segments_are_counted_as_the_reads_that_they_become() {
         let mut runs = Runs::default();
+        let form = ReadForm { block: Some(512), ..ReadForm::default() };
+        let (most, hole) = (form.longest, form.hole);
         let segment = |source, offset, len| Staged {
             source: SourceId(source),
             offset,
@@ -162,7 +161,7 @@ mod tests {
             piece: false,
         };
         let mut add = |s: Staged| {
-            runs.add(&s, Some(512));
+            runs.add(&s, &form);
             runs.reads()
         };
         // Adjacent, with a common block, with a gap, in another source, with two common blocks.
@@ -173,15 +172,15 @@ mod tests {
         assert_eq!(add(segment(1, 9000 + 2048, 2048)), 3);
         assert_eq!(add(segment(1, 9000 + 4096 - 1024, 2048)), 4);
         // A read respects the largest length.
-        assert_eq!(add(segment(2, 0, JOIN_BYTES - 10)), 5);
-        assert_eq!(add(segment(2, JOIN_BYTES as u64 - 10, 10)), 5);
-        assert_eq!(add(segment(2, JOIN_BYTES as u64, 10)), 6);
+        assert_eq!(add(segment(2, 0, most - 10)), 5);
+        assert_eq!(add(segment(2, most as u64 - 10, 10)), 5);
+        assert_eq!(add(segment(2, most as u64, 10)), 6);
         // A bounded hole is allowed between two pieces of rows, and nowhere else.
         let piece = |source, offset, len| Staged { piece: true, ..segment(source, offset, len) };
         assert_eq!(add(piece(3, 0, 400)), 7);
         assert_eq!(add(piece(3, 6000, 400)), 7);
-        assert_eq!(add(piece(3, 6400 + HOLE_BYTES as u64, 400)), 7);
-        assert_eq!(add(piece(3, 6800 + 2 * HOLE_BYTES as u64 + 1, 400)), 8);
+        assert_eq!(add(piece(3, 6400 + hole as u64, 400)), 7);
+        assert_eq!(add(piece(3, 6800 + 2 * hole as u64 + 1, 400)), 8);
         assert_eq!(add(segment(3, 60_000, 400)), 9);
         assert_eq!(add(piece(3, 61_000, 400)), 10);
     }

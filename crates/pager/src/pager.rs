@@ -250,6 +250,9 @@ impl Pager {
         }
         let mut st = self.lock();
         let id = SourceId(st.sources.len() as u32);
+        if source.form().depth.is_some() {
+            st.own_depth.push(id);
+        }
         st.sources.push(source);
         drop(st);
         self.emit(|| Event::Source { source: id, name: name.into() });

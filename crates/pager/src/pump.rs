@@ -113,11 +113,17 @@ impl Pager {
         // that takes 70 us a page instead of 56.
         let most = self.readers.max(32);
         let backlog = st.reads.has_backlog(most);
-        while !backlog && st.reads.in_flight() < self.readers {
-            if st.reads.staged().is_empty() && !self.stage(st) {
+        loop {
+            if backlog {
                 break;
             }
-            let Some((source, read)) = self.next_read(st) else { continue };
+            let Some(at) = st.first_with_room(self.readers) else {
+                if st.reads.staged().is_empty() && st.all_room(self.readers) > 0 && self.stage(st) {
+                    continue;
+                }
+                break;
+            };
+            let Some((source, read)) = self.next_read(st, at) else { continue };
             match batches.iter_mut().find(|(s, _)| *s == source) {
                 Some((_, reads)) => reads.push(read),
                 None => batches.push((source, vec![read])),
@@ -167,8 +173,7 @@ impl Pager {
         if staged == 0 && !st.flights.queued(true) {
             // As many reads as there are free readers, and half of the reservable memory: a later demand must not queue
             // behind prefetches.
-            let free = self.readers.saturating_sub(st.reads.in_flight());
-            let block = self.files.direct_block();
+            let free = st.all_room(self.readers);
             let (mut runs, mut last, mut seen) = (Runs::default(), None, 0);
             while st.reads.read_bytes() <= self.ledger.limit() / 8 && staged < window && runs.reads() <= free {
                 let Some(flight) = st.flights.head(false) else { break };
@@ -182,7 +187,7 @@ impl Pager {
                     Start::Started => {
                         staged += 1;
                         last = id;
-                        st.reads.staged().range(seen..).for_each(|segment| runs.add(segment, block));
+                        st.reads.staged().range(seen..).for_each(|segment| runs.add(segment, &st.form(segment.source)));
                         seen = st.reads.staged().len();
                     }
                     Start::Moved => {}
@@ -329,7 +334,7 @@ impl Pager {
                 }
                 let body = 0..encoded_len;
                 let mut job = Translated { segments, encoded_len, body, scratch_len, found, ..Translated::default() };
-                if let Some(block) = self.files.direct_block() {
+                if let Some(block) = job.segments.first().and_then(|first| st.form(first.source).block) {
                     widen(&mut job, block);
                 }
                 job

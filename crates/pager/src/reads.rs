@@ -12,7 +12,7 @@ use crate::pool::PoolSlot;
 use crate::slab::SlotMap;
 use crate::source::Buffer;
 use crate::translated::{Encoded, TAIL_BYTES};
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
 
 /// A page with this many extents consists of pieces of rows.
@@ -102,6 +102,9 @@ impl Staged {
 
 /// A read that a source works on.
 struct ReadUnderway {
+    source: SourceId,
+    /// Whether the source has a depth of its own.
+    own: bool,
     /// Distinguishes this read from earlier ones at the same place, so that a second completion is detected.
     serial: u32,
     /// In the order of the source.
@@ -142,10 +145,12 @@ pub(crate) struct Reads {
     derived_serial: u64,
     /// 2. Each extent of an active page is staged, or in one read, or has arrived.
     staged: VecDeque<Staged>,
-    /// 3. Never more than the configured readers.
+    /// 3. Of sources without a depth of their own never more than the configured readers.
     reads: SlotMap<ReadUnderway>,
+    /// 4. The reads in `reads` of each source with a depth of its own.
+    own: HashMap<SourceId, usize>,
     serial: u32,
-    /// 4. Active pages whose extents have all arrived, each once, until a worker takes them.
+    /// 5. Active pages whose extents have all arrived, each once, until a worker takes them.
     arrived: VecDeque<u32>,
     /// No reads are started until some of `arrived` are decoded.
     backlog: bool,
@@ -252,9 +257,9 @@ impl Reads {
         self.staged.make_contiguous().sort_unstable_by_key(|s| (s.source, s.offset, s.active, s.segment));
     }
 
-    /// Removes the first staged extent, for a read.
-    pub(crate) fn take_staged(&mut self) -> Option<Staged> {
-        self.staged.pop_front()
+    /// Removes the staged extent at a place, for a read.
+    pub(crate) fn take_staged(&mut self, at: usize) -> Option<Staged> {
+        self.staged.remove(at)
     }
 
     /// Unstages the extents of pages that no source has seen and whose flight is `unwanted`. Returns the pages.
@@ -301,10 +306,13 @@ impl Reads {
     }
 
     /// Adds a read of these parts. Returns its token.
-    pub(crate) fn begin_read(&mut self, parts: Vec<ReadPart>) -> u64 {
+    pub(crate) fn begin_read(&mut self, source: SourceId, own: bool, parts: Vec<ReadPart>) -> u64 {
         self.serial = self.serial.wrapping_add(1);
         let serial = self.serial;
-        let index = self.reads.insert(ReadUnderway { serial, parts });
+        if own {
+            *self.own.entry(source).or_default() += 1;
+        }
+        let index = self.reads.insert(ReadUnderway { source, own, serial, parts });
         u64::from(serial) << 32 | u64::from(index)
     }
 
@@ -312,12 +320,26 @@ impl Reads {
     pub(crate) fn end_read(&mut self, token: u64) -> Option<Vec<ReadPart>> {
         let (index, serial) = ((token & u64::from(u32::MAX)) as u32, (token >> 32) as u32);
         self.reads.get(index).filter(|r| r.serial == serial)?;
-        self.reads.remove(index).map(|r| r.parts)
+        let read = self.reads.remove(index)?;
+        if let Some(count) = self.own.get_mut(&read.source).filter(|_| read.own) {
+            *count -= 1;
+        }
+        Some(read.parts)
     }
 
-    /// Reads at sources.
+    /// Reads at all sources.
     pub(crate) fn in_flight(&self) -> usize {
         self.reads.len()
+    }
+
+    /// Reads at the sources without a depth of their own.
+    pub(crate) fn shared_in_flight(&self) -> usize {
+        self.reads.len() - self.own.values().sum::<usize>()
+    }
+
+    /// Reads at a source with a depth of its own.
+    pub(crate) fn own_in_flight(&self, source: SourceId) -> usize {
+        self.own.get(&source).copied().unwrap_or(0)
     }
 
     /// Notes that a source is finished with an extent of a page. Returns whether it has others of the page.
@@ -366,6 +388,7 @@ impl Reads {
     pub(crate) fn bytes(&self) -> u64 {
         let vectors = self.active.bytes()
             + self.reads.bytes()
+            + self.own.capacity() * size_of::<(SourceId, usize)>()
             + self.staged.capacity() * size_of::<Staged>()
             + self.arrived.capacity() * size_of::<u32>();
         vectors as u64 + self.heap_bytes

@@ -1,14 +1,14 @@
 //! The data under the pager's lock: flights, reads, residency, and registered sources and arrays.
 
 use crate::flights::Flights;
-use crate::id::PageId;
+use crate::id::{PageId, SourceId};
 use crate::map::PageMap;
 use crate::page_state::PageState;
 use crate::pins::Pins;
 use crate::priority::Wake;
 use crate::reads::{ReadPart, Reads};
 use crate::residency::Residency;
-use crate::source::Source;
+use crate::source::{ReadForm, Source};
 use crate::touched::Touched;
 use std::sync::Arc;
 
@@ -41,6 +41,8 @@ pub(crate) struct LockedCounters {
 pub(crate) struct PagerState {
     pub(crate) maps: Vec<Arc<dyn PageMap>>,
     pub(crate) sources: Vec<Arc<dyn Source>>,
+    /// Sources with a depth of their own.
+    pub(crate) own_depth: Vec<SourceId>,
     pub(crate) workers: Vec<Arc<Pins>>,
     pub(crate) worker_serial: u32,
 
@@ -76,6 +78,7 @@ impl PagerState {
         Self {
             maps: Vec::new(),
             sources: Vec::new(),
+            own_depth: Vec::new(),
             workers: Vec::new(),
             worker_serial: 0,
             flights: Flights::default(),
@@ -100,6 +103,48 @@ impl PagerState {
         self.maps.get(page.array.0 as usize)
     }
 
+    /// The reads that suit a source.
+    pub(crate) fn form(&self, source: SourceId) -> ReadForm {
+        self.sources.get(source.0 as usize).map(|s| s.form()).unwrap_or_default()
+    }
+
+    /// Reads that a source may start now. `readers`: at all sources together that have no depth of their own.
+    fn room(&self, source: SourceId, readers: usize) -> usize {
+        match self.form(source).depth {
+            None => readers.saturating_sub(self.reads.shared_in_flight()),
+            Some(depth) => depth.max(1).saturating_sub(self.reads.own_in_flight(source)),
+        }
+    }
+
+    /// Reads that all sources may start now.
+    pub(crate) fn all_room(&self, readers: usize) -> usize {
+        let own = self.own_depth.iter().map(|source| self.room(*source, readers));
+        own.fold(readers.saturating_sub(self.reads.shared_in_flight()), usize::saturating_add)
+    }
+
+    /// The place of the first staged extent whose source may start a read.
+    pub(crate) fn first_with_room(&self, readers: usize) -> Option<usize> {
+        let staged = self.reads.staged();
+        if self.own_depth.is_empty() {
+            return (!staged.is_empty() && self.reads.in_flight() < readers).then_some(0);
+        }
+        // Extents are sorted by source.
+        let (mut at, mut full) = (0, None);
+        staged.iter().find_map(|s| {
+            let found = (full != Some(s.source)).then(|| self.room(s.source, readers) > 0);
+            let place = at;
+            at += 1;
+            match found {
+                Some(true) => Some(place),
+                Some(false) => {
+                    full = Some(s.source);
+                    None
+                }
+                None => None,
+            }
+        })
+    }
+
     pub(crate) fn page_name(&self, page: PageId) -> String {
         match self.map(page) {
             Some(map) => map.page_name(page),
@@ -113,13 +158,13 @@ impl PagerState {
     }
 
     /// Starts a read of these parts. Returns its token.
-    pub(crate) fn begin_read(&mut self, parts: Vec<ReadPart>) -> u64 {
+    pub(crate) fn begin_read(&mut self, source: SourceId, own: bool, parts: Vec<ReadPart>) -> u64 {
         for part in &parts {
             if let Some(flight) = self.reads.issue(*part) {
                 self.flights.go(flight, PageState::Reading);
             }
         }
-        self.reads.begin_read(parts)
+        self.reads.begin_read(source, own, parts)
     }
 
     /// Bytes of queues, lists and maps.

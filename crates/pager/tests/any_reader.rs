@@ -4,6 +4,7 @@
 mod common;
 use common::*;
 use pager::source::simulated::Simulation;
+use pager::source::ReadForm;
 use pager::*;
 use proptest::prelude::*;
 use std::os::fd::AsRawFd;
@@ -35,15 +36,17 @@ proptest! {
         transient_errors in prop_oneof![Just(0.0), Just(0.02)],
         threads in 1usize..4,
         whole_blocks: bool,
+        own_depth in proptest::option::of(1usize..40),
     ) {
         let written = write(seed, &specs);
         let simulation = Simulation {
             seed, latency: Duration::ZERO..Duration::from_micros(latency_us), depth, shuffle: true, short_reads,
-            transient_errors, ..Simulation::default()
+            transient_errors,
+            form: ReadForm { block: whole_blocks.then_some(4096), depth: own_depth, ..ReadForm::default() },
+            ..Simulation::default()
         };
         let config = PagerConfig { limit, policy, readers, ..PagerConfig::default() };
         let o = written.simulated(config, simulation);
-        o.pager.set_direct(whole_blocks);
         std::thread::scope(|s| {
             for t in 0..threads {
                 let o = &o;
@@ -118,9 +121,9 @@ fn neighbours_are_one_read_of_whole_blocks() {
     {
         let written = write(5, &[MapArray { kind: MapKind::Coded, steps: 1, pages: 64, bytes, holes: 0 }]).in_order();
         let len = written.blob.len() as u64;
-        let simulation = Simulation { seed: 9, short_reads, transient_errors, ..Simulation::default() };
+        let form = ReadForm { block: Some(4096), ..ReadForm::default() };
+        let simulation = Simulation { seed: 9, short_reads, transient_errors, form, ..Simulation::default() };
         let o = written.simulated(PagerConfig { limit: 16 << 20, readers: 16, ..PagerConfig::default() }, simulation);
-        o.pager.set_direct(true);
         let (reads, read) = all_at_once(&o, Priority::Demand);
         if transient_errors == 0.0 {
             assert_eq!((reads, read), (1, len.next_multiple_of(4096)), "{bytes}");

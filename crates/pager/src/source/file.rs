@@ -4,7 +4,7 @@ use super::engine::{Engine, Op};
 use super::helpers::Helpers;
 use super::threads::Threads;
 use super::uring::Uring;
-use super::{Completion, Read, Source};
+use super::{Completion, Read, ReadForm, Source};
 use crate::error::PageErrorKind;
 use crate::os::no_files;
 use std::collections::HashMap;
@@ -271,6 +271,10 @@ struct FileSource {
 impl Source for FileSource {
     fn describe(&self) -> String {
         self.path.display().to_string()
+    }
+
+    fn form(&self) -> ReadForm {
+        ReadForm { block: self.files.direct_block(), ..ReadForm::default() }
     }
 
     fn size(&self) -> Result<u64, PageErrorKind> {

@@ -8,7 +8,7 @@
 use super::engine::Op;
 use super::file::{FileHandle, FileSet};
 use super::threads;
-use super::{Buffer, Completion, Read, Source};
+use super::{Buffer, Completion, Read, ReadForm, Source};
 use crate::error::PageErrorKind;
 use std::collections::HashMap;
 use std::io;
@@ -234,6 +234,10 @@ impl Source for Folder {
             other => other,
         };
         (self.names.path(number).display().to_string(), kind)
+    }
+
+    fn form(&self) -> ReadForm {
+        ReadForm { block: self.files.direct_block(), ..ReadForm::default() }
     }
 
     /// The end of the last file.

@@ -17,7 +17,7 @@ mod tests;
 mod threads;
 mod uring;
 
-/// Most bytes between two pieces of rows that are read with them and dropped. A read of its own takes some 12
+/// The hole of a local disk ([`ReadForm::hole`]). A read of its own takes some 12
 /// microseconds of the processor, enough to copy 50 KiB. A disk reads whole blocks of 4 KiB around each piece anyway.
 pub(crate) const HOLE_BYTES: usize = 16 << 10;
 
@@ -82,6 +82,27 @@ pub trait Completion: Send + Sync {
     fn complete(&self, token: u64, result: Result<(), PageErrorKind>);
 }
 
+/// The reads that suit a source.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct ReadForm {
+    /// Most reads in flight. `None`: reads count together with those of other such sources, up to the pager's readers.
+    pub depth: Option<usize>,
+    /// Whole pages are read as whole blocks of so many bytes, a power of two, which can bypass the page cache.
+    pub block: Option<u64>,
+    /// Longest joined read, in bytes. Longer reads were no faster on any disk tested, and they delay the publication of
+    /// their frames.
+    pub longest: usize,
+    /// Most bytes between two pieces of rows that are read with them and dropped.
+    pub hole: usize,
+}
+
+impl Default for ReadForm {
+    /// That of a local disk.
+    fn default() -> Self {
+        Self { depth: None, block: None, longest: 1 << 20, hole: HOLE_BYTES }
+    }
+}
+
 /// A place from which bytes are read.
 pub trait Source: Send + Sync {
     /// Path or URL, for messages.
@@ -97,6 +118,10 @@ pub trait Source: Send + Sync {
     /// # Errors
     /// [`PageErrorKind::Missing`] if it does not exist (only ever for "not found"), `Io` for any other reason.
     fn size(&self) -> Result<u64, PageErrorKind>;
+    /// The reads that suit it now. Called under the pager's lock, for each read.
+    fn form(&self) -> ReadForm {
+        ReadForm::default()
+    }
     /// Starts reads; must not block for long. The source continues short reads until all bytes arrived or it reaches
     /// the end. At the end the read completes with [`PageErrorKind::Short`], and the bytes before the end have arrived.
     fn submit(&self, batch: Vec<Read>, done: &Arc<dyn Completion>);

@@ -2,7 +2,7 @@
 //! faulty disk.
 
 use super::memory::{scatter, short, there};
-use super::{Completion, Read, Source};
+use super::{Completion, Read, ReadForm, Source};
 use crate::error::PageErrorKind;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashSet};
@@ -32,6 +32,8 @@ pub struct Simulation {
     pub flipped: Vec<u64>,
     /// The end of the source, if before the end of its bytes.
     pub truncated: Option<u64>,
+    /// The reads that suit it.
+    pub form: ReadForm,
 }
 
 impl Default for Simulation {
@@ -47,6 +49,7 @@ impl Default for Simulation {
             broken: Vec::new(),
             flipped: Vec::new(),
             truncated: None,
+            form: ReadForm::default(),
         }
     }
 }
@@ -279,6 +282,10 @@ impl Source for Simulated {
 
     fn size(&self) -> Result<u64, PageErrorKind> {
         Ok(self.shared.size())
+    }
+
+    fn form(&self) -> ReadForm {
+        self.shared.simulation.form
     }
 
     fn submit(&self, batch: Vec<Read>, done: &Arc<dyn Completion>) {

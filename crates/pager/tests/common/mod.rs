@@ -226,7 +226,15 @@ impl WrittenArrays {
 
     fn open_with(&self, config: PagerConfig, source: impl FnOnce(&Pager) -> SourceId) -> OpenedPager {
         let pager = Pager::new(config).unwrap();
-        let source = source(&pager);
+        self.register(&pager, source(&pager))
+    }
+
+    /// Beside the arrays that a pager has.
+    pub fn open_in(&self, pager: &Arc<Pager>, source: impl FnOnce(Vec<u8>) -> Arc<dyn Source>) -> OpenedPager {
+        self.register(pager, pager.add_source(source(self.blob.clone())))
+    }
+
+    fn register(&self, pager: &Arc<Pager>, source: SourceId) -> OpenedPager {
         let (mut arrays, mut maps) = (Vec::new(), Vec::new());
         for (a, (s, places, index)) in self.maps.iter().enumerate() {
             let mut map = Map {
@@ -261,7 +269,7 @@ impl WrittenArrays {
             arrays.push(pager.add_array(map.clone()));
             maps.push(map);
         }
-        OpenedPager { pager, arrays, maps, seed: self.seed }
+        OpenedPager { pager: pager.clone(), arrays, maps, seed: self.seed }
     }
 
     pub fn simulated(&self, config: PagerConfig, simulation: Simulation) -> OpenedPager {
