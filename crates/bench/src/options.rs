@@ -21,7 +21,7 @@ use field::volume::VoxelType;
 use kernels::rays::{full_range, ColourOpacity, Manner, TransferError, TransferFunction, VoxelPaint};
 use runtime::events::Events;
 use runtime::options as run_options;
-use runtime::session::{ProgressWatch, SourceSpec};
+use runtime::session::{ProgressWatch, Resources, SourceSpec};
 use serde_json::Value;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -139,14 +139,33 @@ fn volume_surface(o: &mut Object) -> Result<VolumeSurface, FieldError> {
     })
 }
 
-/// Runs one arm. `farfield_bench/arms.py` describes the options and results of each.
-///
-/// # Errors
-/// [`FieldError::Usage`] for options without sense; the errors of the arm.
-pub fn run(options: &str, watch: &mut ProgressWatch<'_>) -> Result<Value, FieldError> {
-    let mut o = Object::parse(options, "bench options")?;
-    let kind = o.text("arm")?.ok_or_else(|| needs("arm"))?;
-    let arm = match kind.as_str() {
+/// Runs of traces in a flow.
+struct FlowTraces {
+    source: SourceSpec,
+    resources: Resources,
+    traces: Vec<TraceSpec>,
+}
+
+impl FlowTraces {
+    fn of(o: &mut Object, watch: &mut ProgressWatch<'_>) -> Result<Self, FieldError> {
+        let (resources, traces) = (run_options::resources(o)?, traces(o, watch)?);
+        Ok(Self { source: source(o)?, resources, traces })
+    }
+
+    /// The parts of an arm that runs one trace, the first.
+    fn into_first(self) -> Result<(SourceSpec, Resources, TraceSpec), FieldError> {
+        let first = self.traces.into_iter().next().ok_or_else(|| needs("traces"))?;
+        Ok((self.source, self.resources, first))
+    }
+}
+
+fn first_trace(o: &mut Object, watch: &mut ProgressWatch<'_>) -> Result<TraceSpec, FieldError> {
+    traces(o, watch)?.into_iter().next().ok_or_else(|| needs("traces"))
+}
+
+/// The arm of streamlines with this name.
+fn arm_of_streamlines(kind: &str) -> Option<Arm> {
+    match kind {
         "flat" => Some(Arm::Flat),
         "flat_turns" => Some(Arm::FlatTurns),
         "mmap" => Some(Arm::Whole(Whole::Mapped)),
@@ -154,12 +173,92 @@ pub fn run(options: &str, watch: &mut ProgressWatch<'_>) -> Result<Value, FieldE
         "read" => Some(Arm::Whole(Whole::Read)),
         "paged" => Some(Arm::Paged),
         _ => None,
+    }
+}
+
+fn streamlines(o: &mut Object, arm: Arm, watch: &mut ProgressWatch<'_>) -> Result<TraceArm, FieldError> {
+    let (touched, latency) = (o.truth("touched")?, latency(o)?);
+    let active = o.whole("active")?.unwrap_or(0) as usize;
+    let FlowTraces { source, resources, traces } = FlowTraces::of(o, watch)?;
+    Ok(TraceArm { resources, traces, source, arm, touched, latency, active })
+}
+
+fn paged_pathlines(o: &mut Object, watch: &mut ProgressWatch<'_>) -> Result<PathlinesArm, FieldError> {
+    Ok(PathlinesArm {
+        resources: run_options::resources(o)?,
+        trace: first_trace(o, watch)?,
+        source: source(o)?,
+        rounds: o.whole("rounds")?.unwrap_or(1) as usize,
+        output: o.text("output")?.map(PathBuf::from),
+        touched: o.truth("touched")?,
+        latency: latency(o)?,
+    })
+}
+
+/// The arm of windows, and the events that it records.
+fn recorded_windows(o: &mut Object, watch: &mut ProgressWatch<'_>) -> Result<(Windows, Events), FieldError> {
+    let way = match o.text("way")?.as_deref() {
+        Some("listed") => Way::Listed,
+        Some("units") => Way::Units,
+        Some("ours") => Way::Ours,
+        _ => return Err(FieldError::Usage("bench options: 'way' is listed, units or ours".into())),
     };
-    if let Some(arm) = arm {
-        let (touched, latency) = (o.truth("touched")?, latency(&mut o)?);
-        let active = o.whole("active")?.unwrap_or(0) as usize;
-        let (resources, traces, source) = (run_options::resources(&mut o)?, traces(&mut o, watch)?, source(&mut o)?);
-        let spec = TraceArm { resources, traces, source, arm, touched, latency, active };
+    let mut resources = run_options::resources(o)?;
+    let events = Events::begin(o.text("events")?.as_deref(), &mut resources)?;
+    let spec = Windows {
+        store: path(o, "source")?,
+        trace: first_trace(o, watch)?,
+        resources,
+        way,
+        list: path(o, "list")?,
+        output: path(o, "output")?,
+        latency: latency(o)?,
+    };
+    Ok((spec, events))
+}
+
+fn overlap_of(o: &mut Object, watch: &mut ProgressWatch<'_>) -> Result<Overlap, FieldError> {
+    Ok(Overlap {
+        store: path(o, "source")?,
+        trace: first_trace(o, watch)?,
+        resources: run_options::resources(o)?,
+        latency: latency(o)?.ok_or_else(|| needs("latency_s"))?,
+        active: o.whole("active")?.unwrap_or(0) as usize,
+    })
+}
+
+fn overlap_of_disk(o: &mut Object, watch: &mut ProgressWatch<'_>) -> Result<OverlapDisk, FieldError> {
+    Ok(OverlapDisk {
+        store: path(o, "source")?,
+        trace: first_trace(o, watch)?,
+        resources: run_options::resources(o)?,
+        waiting: o.truth("waiting")?,
+    })
+}
+
+fn reads_of_pages(o: &mut Object) -> Result<PageReads, FieldError> {
+    Ok(PageReads {
+        store: path(o, "source")?,
+        zone: o.whole("zone")?.unwrap_or(0) as usize,
+        array: o.text("array")?.ok_or_else(|| needs("array"))?,
+        batch: o.whole("batch")?.unwrap_or(64) as usize,
+        count: o.whole("count")?.ok_or_else(|| needs("count"))? as usize,
+        seed: o.whole("seed")?.unwrap_or(1),
+        rounds: o.whole("rounds")?.unwrap_or(1) as usize,
+        pread_buffers: o.whole("pread_buffers")?.unwrap_or(0) as usize,
+        direct: o.truth("direct")?,
+    })
+}
+
+/// Runs one arm. `farfield_bench/arms.py` describes the options and results of each.
+///
+/// # Errors
+/// [`FieldError::Usage`] for options without sense; the errors of the arm.
+pub fn run(options: &str, watch: &mut ProgressWatch<'_>) -> Result<Value, FieldError> {
+    let mut o = Object::parse(options, "bench options")?;
+    let kind = o.text("arm")?.ok_or_else(|| needs("arm"))?;
+    if let Some(arm) = arm_of_streamlines(&kind) {
+        let spec = streamlines(&mut o, arm, watch)?;
         o.done()?;
         return traced(&spec, watch);
     }
@@ -168,115 +267,8 @@ pub fn run(options: &str, watch: &mut ProgressWatch<'_>) -> Result<Value, FieldE
             o.done()?;
             counters()
         }
-        "crossings" => {
-            let (resources, traces, source) =
-                (run_options::resources(&mut o)?, traces(&mut o, watch)?, source(&mut o)?);
-            o.done()?;
-            let first = traces.first().ok_or_else(|| needs("traces"))?;
-            crossings(source, resources, first, watch)
-        }
-        "plain" | "mmap_pathlines" | "read_pathlines" => {
-            let (resources, traces, source) =
-                (run_options::resources(&mut o)?, traces(&mut o, watch)?, source(&mut o)?);
-            let rounds = if kind == "plain" { o.whole("rounds")?.unwrap_or(1) as usize } else { 1 };
-            o.done()?;
-            let first = traces.first().ok_or_else(|| needs("traces"))?;
-            match kind.as_str() {
-                "plain" => plain(source, resources, first, rounds, watch),
-                "mmap_pathlines" => whole_pathlines(source, resources, first, Whole::Mapped, watch),
-                _ => whole_pathlines(source, resources, first, Whole::Read, watch),
-            }
-        }
-        "pathlines" => {
-            let spec = PathlinesArm {
-                resources: run_options::resources(&mut o)?,
-                trace: traces(&mut o, watch)?.into_iter().next().ok_or_else(|| needs("traces"))?,
-                source: source(&mut o)?,
-                rounds: o.whole("rounds")?.unwrap_or(1) as usize,
-                output: o.text("output")?.map(PathBuf::from),
-                touched: o.truth("touched")?,
-                latency: latency(&mut o)?,
-            };
-            o.done()?;
-            pathlines(&spec, watch)
-        }
-        "recorded" => {
-            let (resources, traces, source) =
-                (run_options::resources(&mut o)?, traces(&mut o, watch)?, source(&mut o)?);
-            let list = path(&mut o, "list")?;
-            o.done()?;
-            recorded(source, resources, traces.first().ok_or_else(|| needs("traces"))?, &list, watch)
-        }
-        "replayed" => {
-            let (resources, list) = (run_options::resources(&mut o)?, path(&mut o, "list")?);
-            o.done()?;
-            replayed(&list, &resources, watch)
-        }
-        "turns" => {
-            let (resources, traces, source) =
-                (run_options::resources(&mut o)?, traces(&mut o, watch)?, source(&mut o)?);
-            let rounds = o.whole("rounds")?.unwrap_or(1) as usize;
-            let cold: Vec<PathBuf> = o.texts("cold")?.into_iter().map(PathBuf::from).collect();
-            o.done()?;
-            turns(&source, &resources, &traces, rounds, &cold, watch)
-        }
-        "windows" => {
-            let way = match o.text("way")?.as_deref() {
-                Some("listed") => Way::Listed,
-                Some("units") => Way::Units,
-                Some("ours") => Way::Ours,
-                _ => return Err(FieldError::Usage("bench options: 'way' is listed, units or ours".into())),
-            };
-            let mut resources = run_options::resources(&mut o)?;
-            let events = Events::begin(o.text("events")?.as_deref(), &mut resources)?;
-            let spec = Windows {
-                store: path(&mut o, "source")?,
-                trace: traces(&mut o, watch)?.into_iter().next().ok_or_else(|| needs("traces"))?,
-                resources,
-                way,
-                list: path(&mut o, "list")?,
-                output: path(&mut o, "output")?,
-                latency: latency(&mut o)?,
-            };
-            o.done()?;
-            let done = windows(&spec, watch)?;
-            events.finish(&done["stats"], watch)?;
-            Ok(done)
-        }
-        "overlap" => {
-            let spec = Overlap {
-                store: PathBuf::from(o.text("source")?.ok_or_else(|| needs("source"))?),
-                trace: traces(&mut o, watch)?.into_iter().next().ok_or_else(|| needs("traces"))?,
-                resources: run_options::resources(&mut o)?,
-                latency: latency(&mut o)?.ok_or_else(|| needs("latency_s"))?,
-                active: o.whole("active")?.unwrap_or(0) as usize,
-            };
-            o.done()?;
-            overlap(&spec, watch)
-        }
-        "overlap_disk" => {
-            let spec = OverlapDisk {
-                store: path(&mut o, "source")?,
-                trace: traces(&mut o, watch)?.into_iter().next().ok_or_else(|| needs("traces"))?,
-                resources: run_options::resources(&mut o)?,
-                waiting: o.truth("waiting")?,
-            };
-            o.done()?;
-            overlap_disk(&spec, watch)
-        }
         "page_reads" => {
-            let spec = PageReads {
-                store: PathBuf::from(o.text("source")?.ok_or_else(|| needs("source"))?),
-                zone: o.whole("zone")?.unwrap_or(0) as usize,
-                array: o.text("array")?.ok_or_else(|| needs("array"))?,
-                batch: o.whole("batch")?.unwrap_or(64) as usize,
-                count: o.whole("count")?.ok_or_else(|| needs("count"))? as usize,
-                seed: o.whole("seed")?.unwrap_or(1),
-                rounds: o.whole("rounds")?.unwrap_or(1) as usize,
-                pread_buffers: o.whole("pread_buffers")?.unwrap_or(0) as usize,
-                direct: o.truth("direct")?,
-            };
-            let resources = run_options::resources(&mut o)?;
+            let (spec, resources) = (reads_of_pages(&mut o)?, run_options::resources(&mut o)?);
             o.done()?;
             page_reads(&spec, &resources)
         }
@@ -294,6 +286,74 @@ pub fn run(options: &str, watch: &mut ProgressWatch<'_>) -> Result<Value, FieldE
             let spec = volume_surface(&mut o)?;
             o.done()?;
             volume_contour(&spec, watch)
+        }
+        kind => run_traces(kind, o, watch),
+    }
+}
+
+/// Runs one arm of traces in a flow, except streamlines.
+fn run_traces(kind: &str, mut o: Object, watch: &mut ProgressWatch<'_>) -> Result<Value, FieldError> {
+    match kind {
+        "crossings" => {
+            let flow = FlowTraces::of(&mut o, watch)?;
+            o.done()?;
+            let (source, resources, first) = flow.into_first()?;
+            crossings(source, resources, &first, watch)
+        }
+        "plain" => {
+            let flow = FlowTraces::of(&mut o, watch)?;
+            let rounds = o.whole("rounds")?.unwrap_or(1) as usize;
+            o.done()?;
+            let (source, resources, first) = flow.into_first()?;
+            plain(source, resources, &first, rounds, watch)
+        }
+        "mmap_pathlines" | "read_pathlines" => {
+            let flow = FlowTraces::of(&mut o, watch)?;
+            o.done()?;
+            let how = if kind == "mmap_pathlines" { Whole::Mapped } else { Whole::Read };
+            let (source, resources, first) = flow.into_first()?;
+            whole_pathlines(source, resources, &first, how, watch)
+        }
+        "pathlines" => {
+            let spec = paged_pathlines(&mut o, watch)?;
+            o.done()?;
+            pathlines(&spec, watch)
+        }
+        "recorded" => {
+            let flow = FlowTraces::of(&mut o, watch)?;
+            let list = path(&mut o, "list")?;
+            o.done()?;
+            let (source, resources, first) = flow.into_first()?;
+            recorded(source, resources, &first, &list, watch)
+        }
+        "replayed" => {
+            let (resources, list) = (run_options::resources(&mut o)?, path(&mut o, "list")?);
+            o.done()?;
+            replayed(&list, &resources, watch)
+        }
+        "turns" => {
+            let flow = FlowTraces::of(&mut o, watch)?;
+            let rounds = o.whole("rounds")?.unwrap_or(1) as usize;
+            let cold: Vec<PathBuf> = o.texts("cold")?.into_iter().map(PathBuf::from).collect();
+            o.done()?;
+            turns(&flow.source, &flow.resources, &flow.traces, rounds, &cold, watch)
+        }
+        "windows" => {
+            let (spec, events) = recorded_windows(&mut o, watch)?;
+            o.done()?;
+            let done = windows(&spec, watch)?;
+            events.finish(&done["stats"], watch)?;
+            Ok(done)
+        }
+        "overlap" => {
+            let spec = overlap_of(&mut o, watch)?;
+            o.done()?;
+            overlap(&spec, watch)
+        }
+        "overlap_disk" => {
+            let spec = overlap_of_disk(&mut o, watch)?;
+            o.done()?;
+            overlap_disk(&spec, watch)
         }
         other => Err(FieldError::Usage(format!("no arm '{other}'"))),
     }

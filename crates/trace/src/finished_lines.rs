@@ -1,5 +1,6 @@
 //! Finished lines on their way from tasks to the spool and the state file.
 
+use crate::report::TraceReport;
 use crate::resume::StateWriter;
 use crate::TraceSpec;
 use field::dataset::Dataset;
@@ -9,6 +10,7 @@ use output::{
     self, FieldSpec, FieldType, FieldValues, FinishedLine, LineLayout, LineSpool, Moments, OutputError, Provenance,
 };
 use pager::error::PageError;
+use runtime::executor::RunStats;
 use runtime::session::Session;
 use std::ops::Range;
 
@@ -118,6 +120,27 @@ impl LineSink {
             })?;
         }
         Ok(())
+    }
+
+    /// The report of `run`, with so many `lines`. `saves`: whether the state was to be saved.
+    pub(crate) fn report(&self, lines: u64, saves: bool, run: RunStats) -> TraceReport {
+        let stats = self.spool.stats();
+        let named = |counts: &[u64; 16]| -> Vec<(&'static str, u64)> {
+            let all = Reason::ALL.iter().map(|r| (r.name(), counts[usize::from(r.code())]));
+            all.filter(|(_, n)| *n > 0).collect()
+        };
+        TraceReport {
+            lines,
+            points: stats.points,
+            reasons: named(&self.reasons),
+            outside: self.outside,
+            empty: named(&self.empty),
+            state_saved: saves.then_some(self.failed == 0),
+            failed: self.failed,
+            failure: self.failure.clone(),
+            run,
+            spilled_bytes: stats.spilled_bytes,
+        }
     }
 
     /// Stores points of an unfinished line: the `first` ones, or later ones.

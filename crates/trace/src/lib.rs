@@ -16,7 +16,8 @@
 //! | `options`, `time_options` | a [`TraceSpec`] from JSON |
 //! | [`seeds`], `seed_condition`, `seed_importance` | where lines begin |
 //! | `run` | checks the spec and chooses the kind of line |
-//! | `job` | divides the memory, and runs the tasks of one kind |
+//! | `job` | runs the tasks of one kind |
+//! | `memory` | divides the memory among lines |
 //! | [`line_kinds`] | what a thread needs to step a kind of line |
 //! | `line_task` | lines as tasks of the executor |
 //! | [`admission`] | the order in which lines begin |
@@ -34,6 +35,7 @@ mod job;
 mod line_fields;
 pub mod line_kinds;
 mod line_task;
+mod memory;
 pub mod options;
 pub mod pathlines;
 mod report;

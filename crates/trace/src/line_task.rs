@@ -3,6 +3,7 @@
 use crate::admission::{SeedOrder, SeedRule};
 use crate::finished_lines::{cut, LineSink};
 use crate::line_kinds::Tracer;
+use crate::memory::{LineMemory, OF_TASK};
 use crate::resume::StateReader;
 use field::domain::Domains;
 use field::error::FieldError;
@@ -35,14 +36,8 @@ pub(crate) struct Tracing<'a, T> {
     /// Number of the lines' moment, if each is of one time step.
     pub(crate) moment: u64,
     pub(crate) step_bytes: u64,
-    pub(crate) line_bytes: u64,
-    /// Bytes of a line amid a step, beside `line_bytes` or its record.
-    pub(crate) under_way_bytes: u64,
+    pub(crate) memory: LineMemory,
     pub(crate) workers: usize,
-    /// Bytes of a packed line; 0 if lines are never packed.
-    pub(crate) record_bytes: usize,
-    /// A waiting line hands over its points if there are at least this many.
-    pub(crate) together: usize,
     /// When the run reached its present window, by the pager's count.
     pub(crate) since: AtomicU64,
     /// Pages evicted until then.
@@ -128,7 +123,7 @@ impl<T: Tracer> Work for Tracing<'_, T> {
         // Its growth within a window is charged from the beginning. For thousands of tasks a later charge would be too
         // much.
         if T::WINDOWED {
-            held.max(self.line_bytes as usize) + OF_TASK as usize
+            held.max(self.memory.line_bytes as usize) + OF_TASK as usize
         } else {
             held
         }
@@ -199,7 +194,7 @@ impl<T: Tracer> Windowed for Tracing<'_, T> {
         let at = T::place(line).map(|cell| (T::window(line), cell));
         // A saved state holds the line so far, and lines for each moment are made of the whole line.
         let keeps = self.saves || !self.layout.moments.is_one_line();
-        let piece = if keeps { None } else { T::drain(line, self.together) };
+        let piece = if keeps { None } else { T::drain(line, self.memory.together) };
         self.moved(task, at);
         let Some(piece) = piece else { return Ok(()) };
         let first = core::mem::replace(&mut task.first, false);
@@ -212,7 +207,7 @@ impl<T: Tracer> Windowed for Tracing<'_, T> {
         self.tracer.of_page(window, page, pages);
     }
     fn record_bytes(&self) -> usize {
-        self.record_bytes
+        self.memory.record_bytes
     }
     fn put_away(&self, task: &Self::Task, to: &mut Vec<u8>) -> bool {
         to.push(u8::from(task.first));
@@ -304,7 +299,7 @@ impl<T: Tracer> Tracing<'_, T> {
     /// Lines through time that may wait for pages amid a step. One part in 32 of the memory is for the state that they
     /// hold then.
     fn most_waiting(&self, limit: u64) -> usize {
-        let most = limit / 32 / self.under_way_bytes.max(1);
+        let most = limit / 32 / self.memory.under_way_bytes.max(1);
         usize::try_from(most).unwrap_or(usize::MAX).max(2 * self.workers)
     }
 
@@ -312,13 +307,16 @@ impl<T: Tracer> Tracing<'_, T> {
     /// read 7.4 GB at 16 MiB, and 0.7 in two batches.
     pub(crate) fn most_active(&self, limit: u64) -> usize {
         if self.goes_through_time() {
-            let each =
-                if self.record_bytes > 0 { (self.record_bytes + OF_RECORD) as u64 } else { self.line_bytes + OF_TASK };
-            let steps = self.most_waiting(limit) as u64 * self.under_way_bytes;
+            let each = if self.memory.record_bytes > 0 {
+                (self.memory.record_bytes + OF_RECORD) as u64
+            } else {
+                self.memory.line_bytes + OF_TASK
+            };
+            let steps = self.most_waiting(limit) as u64 * self.memory.under_way_bytes;
             let most = of_states(limit).saturating_sub(steps) / each;
             return usize::try_from(most).unwrap_or(usize::MAX).max(2 * self.workers);
         }
-        active_lines(limit, self.step_bytes, self.line_bytes, self.workers, self.pager.readers())
+        active_lines(limit, self.step_bytes, self.memory.line_bytes, self.workers, self.pager.readers())
     }
 }
 
@@ -331,10 +329,6 @@ const NEARLY_SHARE: u64 = 8;
 
 /// Most places at which lines through time wait for pages. Their reads keep any device busy.
 const MOST_PLACES: usize = 1024;
-
-/// Bytes of a task in the executor (its slot, a place in the queue, counts), with the allocator's loss between states.
-/// With this value 10,000 particles stay within 32 MiB.
-pub(crate) const OF_TASK: u64 = 400;
 
 /// Bytes of a requested page in the pager's lists, until it arrives.
 const OF_REQUEST: u64 = 256;

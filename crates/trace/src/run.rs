@@ -2,9 +2,10 @@
 
 use crate::admission::SeedRule;
 use crate::finished_lines::line_layout;
-use crate::job::{Need, TraceJob};
+use crate::job::TraceJob;
 use crate::line_fields::LineFields;
 use crate::line_kinds::{Streamlines, Unsteady};
+use crate::memory::Need;
 use crate::pathlines::{self, Course};
 use crate::report::TraceReport;
 use crate::resume::ResumeState;

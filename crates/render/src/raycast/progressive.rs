@@ -27,6 +27,15 @@ fn stages(coarsest: Option<u32>) -> Vec<Pass> {
     (0..=coarsest.ilog2()).rev().map(|n| Pass { stride: 1 << n, rest: 1 << n != coarsest }).collect()
 }
 
+/// Grids to be cast one after the other.
+struct Passes<'a> {
+    stages: Vec<Pass>,
+    /// Whether their pixels belong to the coarser level, under the others.
+    coarse: bool,
+    /// Whether the last tile of the next grid comes first.
+    backwards: &'a dyn Fn() -> bool,
+}
+
 /// Mark of a pixel without a ray.
 const NOT_CAST: u8 = u8::MAX;
 /// Mark of a pixel that could not be filled.
@@ -156,8 +165,8 @@ impl Framebuffer {
         watch: &mut dyn FnMut(u64, u64) -> bool,
         run: impl FnMut(PassTiles<'_>, &mut dyn FnMut(u64) -> bool) -> Result<RunStats, FieldError>,
     ) -> Result<(Self, u64, RunStats), FieldError> {
-        let stages = stages(self.coarsest);
-        let (mut grid, stats) = self.cast_stages(&stages, false, options, ends, backwards, watch, run)?;
+        let passes = Passes { stages: stages(self.coarsest), coarse: false, backwards };
+        let (mut grid, stats) = self.cast_passes(&passes, options, ends, watch, run)?;
         let filled = grid.fill(ends.map(|e| e.depth)) + grid.parts;
         Ok((grid, filled, stats))
     }
@@ -175,24 +184,23 @@ impl Framebuffer {
         watch: &mut dyn FnMut(u64, u64) -> bool,
         run: impl FnMut(PassTiles<'_>, &mut dyn FnMut(u64) -> bool) -> Result<RunStats, FieldError>,
     ) -> Result<(Self, RunStats), FieldError> {
-        let stages: Vec<Pass> = stages(self.coarsest).into_iter().filter(|s| s.stride >= finest).collect();
-        let (mut grid, stats) = self.cast_stages(&stages, true, options, ends, &|| false, watch, run)?;
+        let stages = stages(self.coarsest).into_iter().filter(|s| s.stride >= finest).collect();
+        let passes = Passes { stages, coarse: true, backwards: &|| false };
+        let (mut grid, stats) = self.cast_passes(&passes, options, ends, watch, run)?;
         // Single pixels of the shown level, far apart among those of this one, would be isolated dots.
         grid.coarsest = grid.coarsest.map(|coarsest| coarsest.min(finest * 2));
         Ok((grid, stats))
     }
 
-    #[allow(clippy::too_many_arguments)] // how grids are cast
-    fn cast_stages(
+    fn cast_passes(
         self,
-        stages: &[Pass],
-        coarse: bool,
+        passes: &Passes<'_>,
         options: &CastOptions,
         ends: Option<RayEnds<'_>>,
-        backwards: &dyn Fn() -> bool,
         watch: &mut dyn FnMut(u64, u64) -> bool,
         mut run: impl FnMut(PassTiles<'_>, &mut dyn FnMut(u64) -> bool) -> Result<RunStats, FieldError>,
     ) -> Result<(Self, RunStats), FieldError> {
+        let &Passes { ref stages, coarse, backwards } = passes;
         let (width, rows) = (self.width, self.rows.clone());
         let grid = Arc::new(Mutex::new(self));
         let late = || options.deadline.is_some_and(|d| Instant::now() >= d);

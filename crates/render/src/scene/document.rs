@@ -272,6 +272,13 @@ struct RawLight {
     with_camera: bool,
 }
 
+impl From<RawLighting> for Lighting {
+    fn from(raw: RawLighting) -> Self {
+        let light = |l: RawLight| Light { direction: l.direction, colour: l.colour, with_camera: l.with_camera };
+        Self::Given { ambient: raw.ambient, lights: raw.lights.into_iter().map(light).collect() }
+    }
+}
+
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RawBackground {
@@ -298,53 +305,23 @@ impl SceneDocument {
             return Err(usage(format!("scene: version {} is not known; there is 1", raw.version.unwrap_or(0))));
         }
         let [content, way] = digests_of(text)?;
-        let objects = raw
-            .objects
-            .unwrap_or_default()
-            .into_iter()
-            .enumerate()
-            .map(|(n, o)| object(o, &format!("scene: objects[{n}]")));
-        let objects = objects.collect::<Result<Vec<_>, _>>()?;
-        let maps = raw.maps.unwrap_or_default().into_iter().map(|(name, v)| {
-            let place = format!("scene: maps.{name}");
-            let map: MapSpec = read(v, &place)?;
-            check_map(&map, &place)?;
-            Ok((name, map))
-        });
-        let maps = maps.collect::<Result<Vec<_>, FieldError>>()?;
+        let objects = raw.objects.unwrap_or_default().into_iter().enumerate();
+        let objects =
+            objects.map(|(n, o)| object(o, &format!("scene: objects[{n}]"))).collect::<Result<Vec<_>, _>>()?;
+        let maps = maps_of(raw.maps.unwrap_or_default())?;
         let bars = raw.bars.unwrap_or_default();
-        let painted = objects.iter().filter_map(|o| o.paint().and_then(|p| p.map.as_ref()));
-        for name in painted.chain(&bars) {
-            if !maps.iter().any(|(known, _)| known == name) {
-                return Err(FieldError::Unknown {
-                    what: "map",
-                    name: name.clone(),
-                    known: maps.iter().map(|(n, _)| n.clone()).collect(),
-                });
-            }
-        }
+        check_map_names(&objects, &bars, &maps)?;
         let camera = raw.camera.map(|c| read::<CameraSpec>(c, "scene: camera")).transpose()?.unwrap_or_default();
         check_camera(&camera)?;
         let samples = raw.samples.unwrap_or(2);
         if !(1..=4).contains(&samples) {
             return Err(usage(format!("scene: samples must be 1 to 4, not {samples}")));
         }
-        if raw.source.is_none() {
-            let needy = objects.iter().any(|o| !matches!(o, Object::Lines { from: LinesFrom::File(_), .. }));
-            if needy {
-                return Err(usage("scene: only lines from files can be drawn without a source"));
-            }
+        if raw.source.is_none() && objects.iter().any(needs_source) {
+            return Err(usage("scene: only lines from files can be drawn without a source"));
         }
         let views = raw.views.unwrap_or_default();
-        for (n, view) in views.iter().enumerate() {
-            view.camera.as_ref().map_or(Ok(()), check_camera)?;
-            if let Some(at) = view.objects.iter().flatten().find(|at| **at >= objects.len()) {
-                return Err(usage(format!(
-                    "scene: views[{n}]: there is no object {at}; the scene has {}, counted from 0",
-                    objects.len()
-                )));
-            }
-        }
+        check_views(&views, objects.len())?;
         if raw.film.is_some() && raw.source.is_none() {
             return Err(usage("scene: pictures of time steps need a source that has them"));
         }
@@ -355,24 +332,7 @@ impl SceneDocument {
             return Err(usage("scene: 'budget_s' must be a positive number of seconds"));
         }
         let path = raw.path.unwrap_or_default();
-        for (n, key) in path.iter().enumerate() {
-            check_camera(&key.camera).map_err(|e| usage(format!("{e} (path[{n}])")))?;
-            if n > 0 && path[n - 1].frame >= key.frame {
-                return Err(usage(format!(
-                    "scene: path[{n}]: picture {} comes after picture {}; name key frames in rising order",
-                    key.frame,
-                    path[n - 1].frame
-                )));
-            }
-        }
-        let lighting = raw.lighting.map_or(Lighting::Standard, |l| Lighting::Given {
-            ambient: l.ambient,
-            lights: l
-                .lights
-                .into_iter()
-                .map(|l| Light { direction: l.direction, colour: l.colour, with_camera: l.with_camera })
-                .collect(),
-        });
+        check_path(&path)?;
         let b = raw.background.unwrap_or(RawBackground { top: [32, 36, 44], bottom: [11, 13, 17] });
         Ok(Self {
             source: raw.source,
@@ -389,7 +349,7 @@ impl SceneDocument {
             title: raw.title.filter(|t| !t.is_empty()),
             time: raw.time,
             moments: raw.moments,
-            lighting,
+            lighting: raw.lighting.map_or(Lighting::Standard, Lighting::from),
             scale_bar: raw.scale_bar,
             budget_s: raw.budget_s,
             path,
@@ -461,6 +421,61 @@ fn digests_of(text: &str) -> Result<[String; 2], FieldError> {
         Digest::default().text(concat!("farfield ", env!("CARGO_PKG_VERSION"), "\n")).text(text).to_string()
     };
     Ok([digest(&value.to_string()), digest(&Value::Array(way).to_string())])
+}
+
+/// The colour maps of a scene, by name.
+fn maps_of(raw: Map<String, Value>) -> Result<Vec<(String, MapSpec)>, FieldError> {
+    let named = |(name, v): (String, Value)| {
+        let place = format!("scene: maps.{name}");
+        let map: MapSpec = read(v, &place)?;
+        check_map(&map, &place)?;
+        Ok((name, map))
+    };
+    raw.into_iter().map(named).collect()
+}
+
+/// Checks that the maps of all objects and bars exist.
+fn check_map_names(objects: &[Object], bars: &[String], maps: &[(String, MapSpec)]) -> Result<(), FieldError> {
+    let painted = objects.iter().filter_map(|o| o.paint().and_then(|p| p.map.as_ref()));
+    match painted.chain(bars).find(|name| !maps.iter().any(|(known, _)| known == *name)) {
+        Some(name) => Err(FieldError::Unknown {
+            what: "map",
+            name: name.clone(),
+            known: maps.iter().map(|(n, _)| n.clone()).collect(),
+        }),
+        None => Ok(()),
+    }
+}
+
+fn needs_source(object: &Object) -> bool {
+    !matches!(object, Object::Lines { from: LinesFrom::File(_), .. })
+}
+
+/// Checks the views of a scene with so many objects.
+fn check_views(views: &[ViewSpec], objects: usize) -> Result<(), FieldError> {
+    for (n, view) in views.iter().enumerate() {
+        view.camera.as_ref().map_or(Ok(()), check_camera)?;
+        if let Some(at) = view.objects.iter().flatten().find(|at| **at >= objects) {
+            return Err(usage(format!(
+                "scene: views[{n}]: there is no object {at}; the scene has {objects}, counted from 0"
+            )));
+        }
+    }
+    Ok(())
+}
+
+fn check_path(path: &[KeySpec]) -> Result<(), FieldError> {
+    for (n, key) in path.iter().enumerate() {
+        check_camera(&key.camera).map_err(|e| usage(format!("{e} (path[{n}])")))?;
+        if n > 0 && path[n - 1].frame >= key.frame {
+            return Err(usage(format!(
+                "scene: path[{n}]: picture {} comes after picture {}; name key frames in rising order",
+                key.frame,
+                path[n - 1].frame
+            )));
+        }
+    }
+    Ok(())
 }
 
 fn check_map(map: &MapSpec, place: &str) -> Result<(), FieldError> {

@@ -10,12 +10,13 @@ use super::gather::{GatheredObject, ObjectGeometry};
 use super::geometry_log::LineLayer;
 use super::meshes::TriangleLayer;
 use super::objects::{Object, Paint, VolumeLook, VolumeTint};
+use super::path::PictureSteps;
 use super::studio::Studio;
 use super::view::{self, Chosen, NUMBERS};
 use super::volumes::Fog;
 use crate::picture::{
-    self, Aabb, Axes, Background, Budget, Colour, Effects, Furniture, Layer, Note, NotePosition, PictureError, Radius,
-    Samples, ScalarBar, StageSetting, Stoppable, Style, Subject,
+    self, Aabb, Axes, Background, Budget, Camera, Colour, Effects, Furniture, Layer, Note, NotePosition, PictureError,
+    Radius, Samples, ScalarBar, StageSetting, Stoppable, Style, Subject,
 };
 use field::error::FieldError;
 use output::ByteLog;
@@ -161,7 +162,16 @@ pub(crate) struct Shot<'a> {
     pub(crate) title: Option<&'a str>,
 }
 
-/// Words and numbers of a picture beside its objects.
+/// Content of one picture of a view.
+#[derive(Clone, Copy)]
+pub(crate) struct PictureContent<'a> {
+    pub(crate) shown: &'a [LayerSource<'a>],
+    pub(crate) maps: &'a [Settled],
+    pub(crate) words: &'a Captions,
+    pub(crate) steps: PictureSteps,
+}
+
+/// Words of a picture beside its objects.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Captions {
     /// Text of the time.
@@ -170,9 +180,6 @@ pub(crate) struct Captions {
     pub(crate) partial: bool,
     /// Unit of lengths, if there is one.
     pub(crate) length_unit: Option<String>,
-    pub(crate) step: usize,
-    /// Time step of the next picture, if there is one.
-    pub(crate) next: Option<usize>,
     /// Labels of the axes, if they are not x, y and z.
     pub(crate) axes: Option<[String; 3]>,
 }
@@ -307,47 +314,23 @@ impl Shot<'_> {
         Ok(ViewParts { chosen, framed, segments })
     }
 
-    /// Draws one picture. Returns its pixels with gaps and its filled pixels.
-    ///
-    /// # Errors
-    /// [`FieldError`]: a limit without room for one row, a failed write, an interruption.
-    #[allow(clippy::too_many_arguments)] // what a picture is made of
-    pub(crate) fn draw(
-        &self,
-        shown: &[LayerSource<'_>],
-        maps: &[Settled],
-        seen: &ViewParts,
-        words: &Captions,
-        studio: &Studio<'_>,
-        out: &mut Out<'_>,
-        watch: &mut ProgressWatch<'_>,
-    ) -> Result<Lack, FieldError> {
-        let (size, pager) = (self.size, &studio.session.pager);
-        let mut sources = layers(self.document, size, shown, maps, seen.segments);
-        let mut furniture = self.furniture(shown, maps, words);
-        let parallel = matches!(seen.chosen.camera.lens, picture::Lens::Orthographic { .. });
-        let scaled = self.document.scale_bar.unwrap_or(parallel && words.length_unit.is_some());
-        furniture.scale = scaled.then(|| picture::ScaleBar {
-            pixel: seen.chosen.pixel(size[1]),
-            unit: words.length_unit.clone().unwrap_or_default(),
-        });
-        let [top, bottom] = self.document.background;
+    /// Layers with the styles of a picture.
+    fn picture_layers<'a>(&self, content: &PictureContent<'a>, seen: &ViewParts) -> Vec<(DrawnLayer<'a>, Style, bool)> {
+        let mut all = layers(self.document, self.size, content.shown, content.maps, seen.segments);
         if !seen.framed {
             // Outlines that only cross the picture fade into the background.
-            for (_, style, _) in sources.iter_mut().filter(|s| s.2) {
+            for (_, style, _) in all.iter_mut().filter(|s| s.2) {
                 if let Colour::Solid(c) = &mut style.colour {
-                    *c = core::array::from_fn(|n| {
-                        ((u32::from(c[n]) * 2 + u32::from(top[n]) + u32::from(bottom[n])) / 4) as u8
-                    });
+                    *c = faded(*c, self.document.background);
                 }
             }
         }
         // Radii in units of length, so that far lines are thin.
-        let pixel = seen.chosen.pixel(size[1]);
-        for (source, style, _) in &mut sources {
+        let pixel = seen.chosen.pixel(self.size[1]);
+        for (source, style, _) in &mut all {
             match (source, style.radius) {
                 (DrawnLayer::Mesh(m), _) if m.face.is_area() => {
-                    m.pixel = Some(pixel * f64::from(picture::pixel_scale(size).max(0.6)))
+                    m.pixel = Some(pixel * f64::from(picture::pixel_scale(self.size).max(0.6)))
                 }
                 (DrawnLayer::Lines(_), Radius::Pixels(r)) if style.finish == picture::Finish::Satin => {
                     style.radius = Radius::Physical(f64::from(r) * pixel)
@@ -355,66 +338,125 @@ impl Shot<'_> {
                 _ => {}
             }
         }
-        let layers: Vec<Layer<'_>> =
-            sources.iter().map(|(g, style, _)| Layer { geometry: g.geometry(), style: style.clone() }).collect();
-        let looks: Vec<&VolumeLook> = shown
-            .iter()
-            .filter_map(|s| match &self.document.objects[s.number] {
-                Object::Volume(look) => Some(&**look),
-                _ => None,
-            })
-            .collect();
-        let fog = match studio.volume().filter(|_| !looks.is_empty()) {
-            Some(volume) => Some(Fog::new(
-                (studio.session, volume, studio.kept),
-                &looks,
-                maps,
-                words.step,
-                &seen.chosen.camera,
-                self.document,
-                size[1],
-                words.next,
-            )?),
-            None => None,
-        };
-        let of_cells = shown.iter().filter_map(|s| match (&self.document.objects[s.number], &s.gathered.shape) {
-            (Object::Volume(look), ObjectGeometry::Cells(corners, _)) => Some((s.number, &**look, corners)),
-            _ => None,
-        });
-        let of_cells: Vec<_> = of_cells.collect();
-        let cells = match self.session.filter(|_| !of_cells.is_empty()) {
-            Some(session) => {
-                let camera = &seen.chosen.camera;
-                Some(CellFog::new(session, self.document, &of_cells, maps, words.step, camera, size)?)
-            }
-            None => None,
-        };
-        let setting = StageSetting {
-            size,
+        all
+    }
+
+    /// The scale bar of a picture, if it has one.
+    fn scale_bar(&self, seen: &ViewParts, words: &Captions) -> Option<picture::ScaleBar> {
+        let parallel = matches!(seen.chosen.camera.lens, picture::Lens::Orthographic { .. });
+        let scaled = self.document.scale_bar.unwrap_or(parallel && words.length_unit.is_some());
+        scaled.then(|| picture::ScaleBar {
+            pixel: seen.chosen.pixel(self.size[1]),
+            unit: words.length_unit.clone().unwrap_or_default(),
+        })
+    }
+
+    fn setting(&self, content: &PictureContent<'_>, seen: &ViewParts) -> StageSetting {
+        let furniture = self.furniture(content.shown, content.maps, content.words);
+        let [top, bottom] = self.document.background;
+        StageSetting {
+            size: self.size,
             camera: seen.chosen.camera,
             background: if top == bottom { Background::Solid(top) } else { Background::Gradient { top, bottom } },
             effects: Effects::default(),
             lighting: self.document.lighting.clone(),
             samples: if self.document.samples > 3 { Samples::Sixteen } else { Samples::Eight },
-            furniture,
-        };
-        let ledger = pager.ledger();
-        let held = ledger.used().saturating_sub(ledger.of(ChargeKind::Frames) + ledger.of(ChargeKind::Cached));
-        // A sixteenth is left for the pager itself.
-        let free = ledger.limit().saturating_sub(held);
+            furniture: Furniture { scale: self.scale_bar(seen, content.words), ..furniture },
+        }
+    }
+
+    /// Draws one picture. Returns its pixels with gaps and its filled pixels.
+    ///
+    /// # Errors
+    /// [`FieldError`]: a limit without room for one row, a failed write, an interruption.
+    pub(crate) fn draw(
+        &self,
+        content: &PictureContent<'_>,
+        seen: &ViewParts,
+        studio: &Studio<'_>,
+        out: &mut Out<'_>,
+        watch: &mut ProgressWatch<'_>,
+    ) -> Result<Lack, FieldError> {
+        let pager = &studio.session.pager;
+        let sources = self.picture_layers(content, seen);
+        let layers: Vec<Layer<'_>> =
+            sources.iter().map(|(g, style, _)| Layer { geometry: g.geometry(), style: style.clone() }).collect();
+        let rays = PictureRays::of(self, content, &seen.chosen.camera, studio)?;
         let charge = |bytes: u64| match pager.charge(ChargeKind::Tiles, bytes) {
             Ok(c) => Ok(Box::new(c) as picture::Guard),
             Err(f) => Err(picture::Refusal::from(f.to_string())),
         };
-        let budget = Budget { bytes: free - free / 16, charge: &charge };
+        let budget = Budget { bytes: free_bytes(pager), charge: &charge };
         let mut progress = |share: f32| watch("drawing", f64::from(share), 1.0);
-        let of_cells = cells.as_ref().map(|f| f as &dyn picture::Haze);
-        let subject = Subject { layers, haze: fog.as_ref().map(|f| f as &dyn picture::Haze).or(of_cells) };
-        let drawn = out.draw(setting, subject, budget, studio.session.threads(), &mut progress);
+        let subject = Subject { layers, haze: rays.haze() };
+        let drawn = out.draw(self.setting(content, seen), subject, budget, studio.session.threads(), &mut progress);
         drawn.map_err(|e| drawing(e, &mut |e| out.failed(e), pager))?;
-        let mut lack = fog.map_or(Lack::default(), |f| f.lack());
-        lack += cells.map_or(Lack::default(), |f| f.lack());
-        Ok(lack)
+        Ok(rays.lack())
+    }
+}
+
+/// Half of a colour and half of the background.
+fn faded(c: Rgb, [top, bottom]: [Rgb; 2]) -> Rgb {
+    core::array::from_fn(|n| ((u32::from(c[n]) * 2 + u32::from(top[n]) + u32::from(bottom[n])) / 4) as u8)
+}
+
+/// Bytes of the limit for drawing: pages may leave, and all else stays.
+fn free_bytes(pager: &Pager) -> u64 {
+    let ledger = pager.ledger();
+    let held = ledger.used().saturating_sub(ledger.of(ChargeKind::Frames) + ledger.of(ChargeKind::Cached));
+    // A sixteenth is left for the pager itself.
+    let free = ledger.limit().saturating_sub(held);
+    free - free / 16
+}
+
+/// The rays of a picture.
+struct PictureRays<'a> {
+    of_volume: Option<Fog<'a>>,
+    of_flow: Option<CellFog<'a>>,
+}
+
+impl<'a> PictureRays<'a> {
+    /// # Errors
+    /// [`FieldError`]: missing channels, levels and fields, functions without sense.
+    fn of(
+        shot: &Shot<'a>,
+        content: &PictureContent<'_>,
+        camera: &Camera,
+        studio: &Studio<'a>,
+    ) -> Result<Self, FieldError> {
+        let &PictureContent { shown, maps, steps, .. } = content;
+        let objects = &shot.document.objects;
+        let looks = shown.iter().filter_map(|s| match &objects[s.number] {
+            Object::Volume(look) => Some(&**look),
+            _ => None,
+        });
+        let looks: Vec<&VolumeLook> = looks.collect();
+        let of_volume = match studio.volume().filter(|_| !looks.is_empty()) {
+            Some(volume) => Some(Fog::new(studio, volume, &looks, maps, steps, camera, shot.size[1])?),
+            None => None,
+        };
+        let fields = shown.iter().filter_map(|s| match (&objects[s.number], &s.gathered.shape) {
+            (Object::Volume(look), ObjectGeometry::Cells(corners, _)) => Some((s.number, &**look, corners)),
+            _ => None,
+        });
+        let fields: Vec<_> = fields.collect();
+        let of_flow = match shot.session.filter(|_| !fields.is_empty()) {
+            Some(session) => Some(CellFog::new(session, shot.document, &fields, maps, steps.shown, camera, shot.size)?),
+            None => None,
+        };
+        Ok(Self { of_volume, of_flow })
+    }
+
+    fn haze(&self) -> Option<&dyn picture::Haze> {
+        let of_flow = self.of_flow.as_ref().map(|f| f as &dyn picture::Haze);
+        self.of_volume.as_ref().map(|f| f as &dyn picture::Haze).or(of_flow)
+    }
+
+    /// Pixels with gaps and filled pixels.
+    fn lack(&self) -> Lack {
+        let mut lack = self.of_volume.as_ref().map_or(Lack::default(), Fog::lack);
+        lack += self.of_flow.as_ref().map_or(Lack::default(), CellFog::lack);
+        lack
     }
 }
 

@@ -17,7 +17,7 @@ use super::colour_maps::{says_ranges, settle_maps};
 use super::depth_compositing::Lack;
 use super::destination::{Out, PictureFile, DIGEST, SETTLED};
 use super::document::{FilmSpec, SceneDocument, ViewSpec};
-use super::drawing::{Captions, LayerSource, Shot, ViewParts};
+use super::drawing::{Captions, LayerSource, PictureContent, Shot, ViewParts};
 use super::error_context::placed;
 use super::frame_names::{fixed_point, numbered};
 use super::gather::{is_steady, GatheredObject, Gatherer};
@@ -25,7 +25,7 @@ use super::geometry_log::{Arena, Range};
 use super::moving_lines::Moving;
 use super::objects::{LinesFrom, Object};
 use super::parts;
-use super::path::{on_path, Picture};
+use super::path::{on_path, Picture, PictureSteps};
 use super::resume::{Digests, SharedParts, There};
 use super::studio::{picture_limit, Studio, ARENA_SHARE};
 use super::video::Video;
@@ -277,7 +277,8 @@ impl<'a> Film<'a> {
                         (self.gather(picture.step, &mut arena, &mut told)?, arena)
                     }
                 };
-                self.draw(picture, &frame, &arena, &common, &mut [], &mut made, &mut told)?;
+                let shown = frame.shown(&self.fixed, [&self.arena, &arena]);
+                self.draw(picture, &shown, &common, &mut [], &mut made, &mut told)?;
                 last = Some((frame, arena));
             }
             made.frames.sort_unstable_by_key(|(p, _)| p.number);
@@ -300,7 +301,8 @@ impl<'a> Film<'a> {
             for (n, picture) in self.pictures.iter().enumerate() {
                 let mut told = by_frame(watch, "drawing", n, total);
                 let Some(frame) = frames.iter().find(|f| f.step == picture.step) else { continue };
-                self.draw(*picture, frame, &arena, &common, &mut videos, &mut made, &mut told)?;
+                let shown = frame.shown(&self.fixed, [&self.arena, &arena]);
+                self.draw(*picture, &shown, &common, &mut videos, &mut made, &mut told)?;
             }
             for video in videos {
                 made.bytes += video.finish()?;
@@ -331,7 +333,7 @@ impl<'a> Film<'a> {
             ranges[one.number] = ranges[one.number].union(one.gathered.range());
         }
         let maps = settle_maps(self.studio.document, &ranges, self.studio.flow(), None)?;
-        let words = frames.first().map(|f| self.words(f, false)).unwrap_or_default();
+        let words = frames.first().map(|f| self.words(f.step, false)).unwrap_or_default();
         // The words of a single picture are known; those of several differ.
         let partial = frames.len() == 1 && shown.iter().flatten().any(|s| s.gathered.failed.is_some());
         let words = Captions { partial, ..words };
@@ -343,9 +345,9 @@ impl<'a> Film<'a> {
         Ok(SharedParts { maps, seen })
     }
 
-    fn words(&self, frame: &StepFrame, partial: bool) -> Captions {
+    fn words(&self, step: usize, partial: bool) -> Captions {
         if let Some(volume) = self.studio.volume() {
-            return of_volume(volume, self.studio.document, frame.step, partial);
+            return of_volume(volume, self.studio.document, step, partial);
         }
         let Some(session) = self.studio.flow() else { return Captions { partial, ..Captions::default() } };
         let dataset = session.dataset();
@@ -356,25 +358,24 @@ impl<'a> Film<'a> {
         if wanted {
             dataset.uses.note(field::usage::Use::Time);
         }
-        let moment = self.studio.document.moments.get(frame.step);
+        let moment = self.studio.document.moments.get(step);
         let time = wanted.then(|| match (moment, catalog.times_counted) {
             (Some(moment), _) => moment.clone(),
-            (None, true) => format!("step {}", frame.step),
+            (None, true) => format!("step {step}"),
             (None, false) => {
                 let unit = Some(catalog.time_units.as_str()).filter(|u| !["", "1"].contains(u));
-                let t = fixed_point(catalog.times[frame.step], &catalog.times);
+                let t = fixed_point(catalog.times[step], &catalog.times);
                 format!("t = {t}{}", unit.map(|u| format!(" {u}")).unwrap_or_default())
             }
         });
-        Captions { time, partial, length_unit, step: frame.step, axes: None, next: None }
+        Captions { time, partial, length_unit, axes: None }
     }
 
-    #[allow(clippy::too_many_arguments)] // what a picture is made of, and where it goes
+    /// Draws a picture of all views, into `videos` if there are some.
     fn draw(
         &self,
         picture: Picture,
-        frame: &StepFrame,
-        arena: &Arena,
+        shown: &[LayerSource<'_>],
         common: &SharedParts,
         videos: &mut [Video],
         made: &mut FilmSummary,
@@ -384,24 +385,22 @@ impl<'a> Film<'a> {
         let pager = &self.studio.session.pager;
         let begun_us = pager.now_us();
         pager.record(|| Event::FrameStart { frame: picture.number as u64 });
-        let shown = frame.shown(&self.fixed, [&self.arena, arena]);
         let partial = shown.iter().any(|s| s.gathered.failed.is_some());
         let next = self.pictures.iter().skip_while(|p| p.number != picture.number).nth(1).map(|p| p.step);
-        let words = Captions { next, ..self.words(frame, partial) };
+        let (words, steps) = (self.words(picture.step, partial), PictureSteps { shown: picture.step, next });
         let mut text = vec![("Software", concat!("Farfield ", env!("CARGO_PKG_VERSION")).to_owned())];
         if let Some(time) = &words.time {
-            text.extend([("Time", time.trim_start_matches("t = ").to_owned()), ("Step", frame.step.to_string())]);
+            text.extend([("Time", time.trim_start_matches("t = ").to_owned()), ("Step", picture.step.to_string())]);
         }
         // A resumed run must not keep an incomplete picture.
         if document.film.is_some() && !partial {
             text.extend([(DIGEST, self.digests.mark()), (SETTLED, common.text())]);
         }
         for (n, (shot, which)) in self.shots().into_iter().enumerate() {
-            let (some, seen) = (only(&shown, which), common.seen[n].on_path(shot.path, picture.number));
-            let seen = &seen;
+            let (some, seen) = (only(shown, which), common.seen[n].on_path(shot.path, picture.number));
+            let content = PictureContent { shown: &some, maps: &common.maps, words: &words, steps };
             if let Some(video) = videos.get_mut(n) {
-                made.lack +=
-                    shot.draw(&some, &common.maps, seen, &words, self.studio, &mut Out::Video(video), watch)?;
+                made.lack += shot.draw(&content, &seen, self.studio, &mut Out::Video(video), watch)?;
                 let bytes = 3 * u64::from(shot.size[0]) * u64::from(shot.size[1]);
                 pager.record(|| Event::Send { bytes, name: "ffmpeg".into() });
                 continue;
@@ -412,14 +411,14 @@ impl<'a> Film<'a> {
             let text: &[(&'static str, String)] =
                 if words.time.is_some() || document.film.is_some() { &text } else { &[] };
             let out = &mut Out::Png(&mut file, text);
-            made.lack += shot.draw(&some, &common.maps, seen, &words, self.studio, out, watch)?;
+            made.lack += shot.draw(&content, &seen, self.studio, out, watch)?;
             made.bytes += file.commit()?;
         }
         pager.record(|| Event::FrameEnd { frame: picture.number as u64 });
         self.studio.tell_span("draw", begun_us);
         made.frames.push((picture, false));
         made.partial |= partial;
-        made.drawn = drawn(&shown);
+        made.drawn = drawn(shown);
         Ok(())
     }
 
@@ -475,7 +474,7 @@ fn of_volume(volume: &Volume, document: &SceneDocument, step: usize, partial: bo
         <[String; 3]>::try_from(all).ok()
     });
     let length_unit = Some(spec.length_unit.clone()).filter(|u| !["voxel", "1"].contains(&u.as_str()));
-    Captions { time, partial, length_unit, step, axes, next: None }
+    Captions { time, partial, length_unit, axes }
 }
 
 struct FilmSummary {

@@ -10,6 +10,14 @@ pub(super) struct Picture {
     pub(super) step: usize,
 }
 
+/// Time steps of a picture.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PictureSteps {
+    pub(crate) shown: usize,
+    /// Time step of the next picture, if there is one.
+    pub(crate) next: Option<usize>,
+}
+
 /// The chosen pictures of a path, with time steps interpolated between key frames.
 pub(super) fn on_path(document: &SceneDocument, times: usize) -> Result<Vec<Picture>, FieldError> {
     let path = &document.path;

@@ -4,7 +4,8 @@ use super::appearance::{coarser, level_shown, look};
 use super::colour_maps::Settled;
 use super::depth_compositing::{lay, Lack, PreparedScene, Rays, TimeBudget};
 use super::objects::VolumeLook;
-use super::SceneDocument;
+use super::path::PictureSteps;
+use super::studio::Studio;
 use crate::picture::{Aabb, Camera, Depths, GeometryError, Haze, HazeRows};
 use crate::raycast::{cast_until, is_large, CastOptions, Coarse, KeptBricks};
 use field::error::FieldError;
@@ -90,21 +91,20 @@ fn stride(pixels: f64) -> u32 {
 }
 
 impl<'a> Fog<'a> {
-    /// The volume at a time step, as some objects show it.
+    /// The volume as some objects show it, in a picture of `height` rows.
     ///
     /// # Errors
     /// [`FieldError`]: missing channels or levels, functions without sense.
-    #[allow(clippy::too_many_arguments)] // what a picture is made of
     pub(crate) fn new(
-        (session, volume, kept): (&'a Session, &Volume, &'a Arc<KeptBricks>),
+        studio: &Studio<'a>,
+        volume: &Volume,
         objects: &[&VolumeLook],
         maps: &[Settled],
-        step: usize,
+        PictureSteps { shown: step, next }: PictureSteps,
         camera: &Camera,
-        document: &SceneDocument,
         height: u32,
-        next: Option<usize>,
     ) -> Result<Self, FieldError> {
+        let &Studio { document, session, kept } = studio;
         let all = bounds(volume);
         let of = |object: &VolumeLook, level| look(volume, object, level, maps, &document.lighting, step, camera);
         let finest = objects.iter().map(|object| of(object, level_shown(volume, object, camera, height)?));
