@@ -2,38 +2,11 @@
 
 mod common;
 use common::*;
-use pager::source::memory::Memory;
 use pager::source::simulated::{Simulated, Simulation};
-use pager::source::{Completion, Read, ReadForm, Source};
 use pager::*;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-
-fn plain(pages: u64, bytes: usize) -> MapArray {
-    MapArray { kind: MapKind::Plain(1), steps: 1, pages, bytes, holes: 0 }
-}
-
-fn config(limit: u64) -> PagerConfig {
-    PagerConfig { limit, ..PagerConfig::default() }
-}
-
-fn in_memory(written: &WrittenArrays, config: PagerConfig) -> OpenedPager {
-    written.open(config, |b| Arc::new(Memory::new("memory", b)))
-}
-
-fn ids(o: &OpenedPager, pages: std::ops::Range<u64>) -> Vec<PageId> {
-    pages.map(|p| PageId::new(o.arrays[0], 0, p)).collect()
-}
-
-fn check(o: &OpenedPager, worker: &Worker, pages: &[PageId]) {
-    for &id in pages {
-        match worker.page(id) {
-            Lookup::Here(bytes) => o.verify(id, bytes),
-            other => panic!("{id:?}: {other:?}"),
-        }
-    }
-}
 
 #[test]
 fn a_page_asked_for_by_many_is_read_once() {
@@ -528,46 +501,6 @@ fn what_is_demanded_before_its_read_began_was_not_read_ahead() {
 }
 
 #[test]
-fn index_pages_beyond_their_share_are_paged_like_others() {
-    // Room for 16 of 38 index pages: they are evicted and read again, and each page still finds its own.
-    let written = write(43, &[MapArray { kind: MapKind::Indexed, holes: 5, ..plain(600, 20_000) }]);
-    let o = in_memory(&written, PagerConfig { readers: 2, ..config(512 << 10) });
-    let mut rng = Rng(1);
-    for _ in 0..300 {
-        let id = o.random_page(&mut rng);
-        let hold = o.pager.fetch(&[id]).unwrap();
-        check(&o, &o.pager.worker(), &[id]);
-        drop(hold);
-    }
-    let c = o.pager.counters();
-    assert!(c.fills > 20 && c.index_faults > 38, "{c:?}");
-}
-
-#[test]
-fn index_pages_stay_while_other_pages_can_go() {
-    // 10 index pages take 40 KiB of the 64 KiB that they may take. 160 pages of 20 KB pass twice.
-    let pages = MapArray { kind: MapKind::Indexed, ..plain(160, 20_000) };
-    let written = write(44, &[pages, plain(1, 400 << 10)]);
-    let o = in_memory(&written, PagerConfig { readers: 2, ..config(512 << 10) });
-    for id in ids(&o, 0..160).into_iter().chain(ids(&o, 0..160)) {
-        drop(o.pager.fetch(&[id]).unwrap());
-    }
-    let c = o.pager.counters();
-    assert_eq!((c.published, c.index_faults), (2 * 160 + 10, 10), "{c:?}");
-    // A page that fits without them only is read at once.
-    let large = PageId::new(o.arrays[1], 0, 0);
-    let began = Instant::now();
-    let hold = o.pager.fetch(&[large]).unwrap();
-    assert!(began.elapsed() < Duration::from_secs(2), "it waited for memory that no thread releases");
-    check(&o, &o.pager.worker(), &[large]);
-    drop(hold);
-    let again = ids(&o, 7..8);
-    let _hold = o.pager.fetch(&again).unwrap();
-    check(&o, &o.pager.worker(), &again);
-    assert_eq!(o.pager.counters().index_faults, 11, "the index of a page that is read again");
-}
-
-#[test]
 fn a_pager_goes_when_its_last_owner_does() {
     let written = write(53, &[plain(300, 4096)]);
     let path = std::env::temp_dir().join(format!("farfield-gone-{}", std::process::id()));
@@ -593,74 +526,4 @@ fn a_pager_goes_when_its_last_owner_does() {
         }
     }
     std::fs::remove_file(&path).unwrap();
-}
-
-/// Counts the reads in flight at a source.
-struct Counted {
-    inner: Arc<dyn Source>,
-    form: ReadForm,
-    reads: Arc<ReadsInFlight>,
-}
-
-#[derive(Default)]
-struct ReadsInFlight {
-    now: AtomicUsize,
-    most: AtomicUsize,
-}
-
-struct CountedDone(Arc<dyn Completion>, Arc<ReadsInFlight>);
-
-impl Completion for CountedDone {
-    fn complete(&self, token: u64, result: Result<(), PageErrorKind>) {
-        self.1.now.fetch_sub(1, SeqCst);
-        self.0.complete(token, result);
-    }
-}
-
-impl Source for Counted {
-    fn describe(&self) -> String {
-        self.inner.describe()
-    }
-    fn size(&self) -> Result<u64, PageErrorKind> {
-        self.inner.size()
-    }
-    fn form(&self) -> ReadForm {
-        self.form
-    }
-    fn submit(&self, batch: Vec<Read>, done: &Arc<dyn Completion>) {
-        let now = self.reads.now.fetch_add(batch.len(), SeqCst) + batch.len();
-        self.reads.most.fetch_max(now, SeqCst);
-        let done: Arc<dyn Completion> = Arc::new(CountedDone(done.clone(), self.reads.clone()));
-        self.inner.submit(batch, &done);
-    }
-}
-
-#[test]
-fn a_source_has_its_own_depth_and_the_others_share_the_readers() {
-    let depths = [None, Some(3), Some(40), None];
-    let written = write(71, &[plain(300, 2000)]);
-    let simulation = || Simulation::fixed(Duration::from_millis(2), 0);
-    let counts: Vec<Arc<ReadsInFlight>> = depths.iter().map(|_| Arc::default()).collect();
-    // Places are far apart, so that no two reads are joined.
-    let form = |depth| ReadForm { depth, longest: 1, ..ReadForm::default() };
-    let pager = Pager::new(PagerConfig { readers: 5, ..config(64 << 20) }).unwrap();
-    let opened: Vec<OpenedPager> = depths
-        .iter()
-        .zip(&counts)
-        .map(|(depth, reads)| {
-            written.open_in(&pager, |blob| {
-                let inner = Arc::new(Simulated::new(blob, simulation()).unwrap());
-                Arc::new(Counted { inner, form: form(*depth), reads: reads.clone() })
-            })
-        })
-        .collect();
-    let (bell, wake) = Bell::new(&pager);
-    for (n, priority) in [Priority::Demand, Priority::Prefetch].into_iter().enumerate() {
-        let pages: Vec<PageId> = opened.iter().flat_map(|o| ids(o, 150 * n as u64..150 * (n as u64 + 1))).collect();
-        assert_eq!(pager.request(&pages, n as u64, &wake, priority), Requested::Pending);
-        drive(&pager, || bell.rang() == n + 1);
-        check(&opened[2], &pager.worker(), &ids(&opened[2], 150 * n as u64..150 * (n as u64 + 1)));
-        let most: Vec<usize> = counts.iter().map(|c| c.most.swap(0, SeqCst)).collect();
-        assert!(most[0] <= 5 && most[3] <= 5 && most[1] == 3 && most[2] == 40, "{most:?} {priority:?}");
-    }
 }

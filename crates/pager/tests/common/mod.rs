@@ -2,6 +2,7 @@
 //! pages never written. And tasks that request pages as the executor does.
 #![allow(dead_code)]
 
+use pager::source::memory::Memory;
 use pager::source::simulated::{Simulated, Simulation};
 use pager::source::Source;
 use pager::*;
@@ -412,4 +413,34 @@ pub fn observed(observer: Option<Arc<dyn Observer>>) -> OpenedPager {
     let spec = MapArray { kind: MapKind::Coded, steps: 1, pages: 200, bytes: 4096, holes: 0 };
     let config = PagerConfig { limit: 512 << 10, observer, ..PagerConfig::default() };
     write(47, &[spec]).open(config, |b| Arc::new(pager::source::memory::Memory::new("memory", b)))
+}
+
+/// Plain pages of one step.
+pub fn plain(pages: u64, bytes: usize) -> MapArray {
+    MapArray { kind: MapKind::Plain(1), steps: 1, pages, bytes, holes: 0 }
+}
+
+/// The usual configuration, with a limit.
+pub fn config(limit: u64) -> PagerConfig {
+    PagerConfig { limit, ..PagerConfig::default() }
+}
+
+/// Opened in a source in memory.
+pub fn in_memory(written: &WrittenArrays, config: PagerConfig) -> OpenedPager {
+    written.open(config, |b| Arc::new(Memory::new("memory", b)))
+}
+
+/// Pages of the first array.
+pub fn ids(o: &OpenedPager, pages: std::ops::Range<u64>) -> Vec<PageId> {
+    pages.map(|p| PageId::new(o.arrays[0], 0, p)).collect()
+}
+
+/// Checks that pages are resident and true.
+pub fn check(o: &OpenedPager, worker: &Worker, pages: &[PageId]) {
+    for &id in pages {
+        match worker.page(id) {
+            Lookup::Here(bytes) => o.verify(id, bytes),
+            other => panic!("{id:?}: {other:?}"),
+        }
+    }
 }
