@@ -127,7 +127,10 @@ impl SurfaceWriter {
         }
         let mut columns = ColumnWriter::new(&output, BUFFER_BYTES);
         let (plan, quads) = match output.format() {
-            OutputFormat::Vtp => plan_vtp(&layout, &names, &provenance, n, most_quads, &mut columns)?,
+            OutputFormat::Vtp => {
+                let arrays = NamedArrays { layout: &layout, names: &names, provenance: &provenance };
+                arrays.plan_vtp(n, most_quads, &mut columns)?
+            }
             OutputFormat::Npz => plan_npz(&layout, &names, n, most_quads, &mut columns),
             OutputFormat::Csv | OutputFormat::Parquet | OutputFormat::Pvd | OutputFormat::Ply | OutputFormat::Glb => {
                 return Err(OutputError::Target {
@@ -263,16 +266,8 @@ impl SurfaceWriter {
                 let offsets = blocks.add(quads * 8);
                 debug_assert_eq!(connectivity + 1, offsets);
                 let points = self.stats.points;
-                let text = vtp_text(
-                    &self.layout,
-                    &self.names,
-                    &self.provenance,
-                    points,
-                    quads,
-                    &blocks,
-                    &field_data,
-                    text_bytes,
-                );
+                let arrays = NamedArrays { layout: &self.layout, names: &self.names, provenance: &self.provenance };
+                let text = arrays.vtp_text(points, quads, &blocks, &field_data, text_bytes);
                 vtp::frame(&self.columns, &text, &blocks)?;
                 field_data.write(&self.columns, &blocks, text_bytes, partial)?;
                 let mut at = blocks.data_at(offsets, text_bytes);
@@ -362,76 +357,83 @@ impl SurfaceWriter {
     }
 }
 
-fn plan_vtp(
-    layout: &SurfaceLayout,
-    names: &[String],
-    provenance: &Provenance,
-    n: u64,
-    most_quads: u64,
-    columns: &mut ColumnWriter,
-) -> Result<(SurfaceFilePlan, usize), OutputError> {
-    let mut blocks = vtp::AppendedBlocks::default();
-    blocks.add(3 * n * layout.positions.bytes() as u64);
-    blocks.add(4 * n);
-    for field in &layout.fields {
-        blocks.add(n * field.bytes());
-    }
-    let streamed = FIELDS + layout.fields.len();
-    let field_data = vtp::FieldData::new(&mut blocks, provenance, &[], None);
-    // The longest possible text: with the most quadrilaterals.
-    let mut most = blocks.clone();
-    let quads_block = most.add(most_quads * QUAD_BYTES);
-    most.add(most_quads * 8);
-    if !most.fit() {
-        return Err(OutputError::Layout("the surface is too large for one file".into()));
-    }
-    let text_bytes = vtp_text(layout, names, provenance, n, most_quads, &most, &field_data, 0).len();
-    let (lengths, _) = most.lengths(text_bytes);
-    for (block, (_, bytes)) in lengths.iter().enumerate().take(streamed) {
-        columns.add(most.data_at(block, text_bytes), Some(*bytes), b"");
-    }
-    let quads = columns.add(most.data_at(quads_block, text_bytes), None, b"");
-    Ok((SurfaceFilePlan::Vtp { blocks, field_data, text_bytes }, quads))
+/// The arrays of a surface, with their names and units in a file.
+struct NamedArrays<'a> {
+    layout: &'a SurfaceLayout,
+    /// Names of the fields.
+    names: &'a [String],
+    provenance: &'a Provenance,
 }
 
-/// The text in front of the data, padded with spaces to `pad_to` bytes. The last two blocks are the polygons'.
-#[allow(clippy::too_many_arguments)] // all names in the text
-fn vtp_text(
-    layout: &SurfaceLayout,
-    names: &[String],
-    provenance: &Provenance,
-    n: u64,
-    quads: u64,
-    blocks: &vtp::AppendedBlocks,
-    field_data: &vtp::FieldData,
-    pad_to: usize,
-) -> String {
-    let mut text = String::from(vtp::HEAD);
-    field_data.text(&mut text, blocks);
-    // Writing to a string cannot fail.
-    let _ = writeln!(
-        text,
-        "    <Piece NumberOfPoints=\"{n}\" NumberOfVerts=\"0\" NumberOfLines=\"0\" NumberOfStrips=\"0\" NumberOfPolys=\"{quads}\">"
-    );
-    let _ = writeln!(text, "      <PointData{}>", vtp::active(&layout.fields, names));
-    vtp::data_array(&mut text, "Int32", "zone", 1, None, "", blocks.offset(ZONE));
-    for (i, (field, name)) in layout.fields.iter().zip(names).enumerate() {
-        let kind = vtp::vtk_type(field.dtype);
-        vtp::data_array(&mut text, kind, name, field.components, None, &field.unit, blocks.offset(FIELDS + i));
+impl NamedArrays<'_> {
+    fn plan_vtp(
+        &self,
+        n: u64,
+        most_quads: u64,
+        columns: &mut ColumnWriter,
+    ) -> Result<(SurfaceFilePlan, usize), OutputError> {
+        let layout = self.layout;
+        let mut blocks = vtp::AppendedBlocks::default();
+        blocks.add(3 * n * layout.positions.bytes() as u64);
+        blocks.add(4 * n);
+        for field in &layout.fields {
+            blocks.add(n * field.bytes());
+        }
+        let streamed = FIELDS + layout.fields.len();
+        let field_data = vtp::FieldData::new(&mut blocks, self.provenance, &[], None);
+        // The longest possible text: with the most quadrilaterals.
+        let mut most = blocks.clone();
+        let quads_block = most.add(most_quads * QUAD_BYTES);
+        most.add(most_quads * 8);
+        if !most.fit() {
+            return Err(OutputError::Layout("the surface is too large for one file".into()));
+        }
+        let text_bytes = self.vtp_text(n, most_quads, &most, &field_data, 0).len();
+        let (lengths, _) = most.lengths(text_bytes);
+        for (block, (_, bytes)) in lengths.iter().enumerate().take(streamed) {
+            columns.add(most.data_at(block, text_bytes), Some(*bytes), b"");
+        }
+        let quads = columns.add(most.data_at(quads_block, text_bytes), None, b"");
+        Ok((SurfaceFilePlan::Vtp { blocks, field_data, text_bytes }, quads))
     }
-    text.push_str("      </PointData>\n      <Points>\n");
-    let kind = vtp::vtk_type(layout.positions);
-    vtp::data_array(&mut text, kind, "Points", 3, None, &provenance.length_unit, blocks.offset(POINTS));
-    text.push_str("      </Points>\n      <Polys>\n");
-    let last = blocks.count() - 1;
-    vtp::data_array(&mut text, "Int64", "connectivity", 1, None, "", blocks.offset(last - 1));
-    vtp::data_array(&mut text, "Int64", "offsets", 1, None, "", blocks.offset(last));
-    text.push_str("      </Polys>\n    </Piece>\n  </PolyData>\n");
-    let end = vtp::APPENDED;
-    let padding = pad_to.saturating_sub(text.len() + end.len());
-    text.extend(std::iter::repeat_n(' ', padding));
-    text.push_str(end);
-    text
+
+    /// The text in front of the data, padded with spaces to `pad_to` bytes. The last two blocks are the polygons'.
+    fn vtp_text(
+        &self,
+        n: u64,
+        quads: u64,
+        blocks: &vtp::AppendedBlocks,
+        field_data: &vtp::FieldData,
+        pad_to: usize,
+    ) -> String {
+        let Self { layout, names, provenance } = *self;
+        let mut text = String::from(vtp::HEAD);
+        field_data.text(&mut text, blocks);
+        // Writing to a string cannot fail.
+        let _ = writeln!(
+            text,
+            "    <Piece NumberOfPoints=\"{n}\" NumberOfVerts=\"0\" NumberOfLines=\"0\" NumberOfStrips=\"0\" NumberOfPolys=\"{quads}\">"
+        );
+        let _ = writeln!(text, "      <PointData{}>", vtp::active(&layout.fields, names));
+        vtp::data_array(&mut text, "Int32", "zone", 1, None, "", blocks.offset(ZONE));
+        for (i, (field, name)) in layout.fields.iter().zip(names).enumerate() {
+            let kind = vtp::vtk_type(field.dtype);
+            vtp::data_array(&mut text, kind, name, field.components, None, &field.unit, blocks.offset(FIELDS + i));
+        }
+        text.push_str("      </PointData>\n      <Points>\n");
+        let kind = vtp::vtk_type(layout.positions);
+        vtp::data_array(&mut text, kind, "Points", 3, None, &provenance.length_unit, blocks.offset(POINTS));
+        text.push_str("      </Points>\n      <Polys>\n");
+        let last = blocks.count() - 1;
+        vtp::data_array(&mut text, "Int64", "connectivity", 1, None, "", blocks.offset(last - 1));
+        vtp::data_array(&mut text, "Int64", "offsets", 1, None, "", blocks.offset(last));
+        text.push_str("      </Polys>\n    </Piece>\n  </PolyData>\n");
+        let end = vtp::APPENDED;
+        let padding = pad_to.saturating_sub(text.len() + end.len());
+        text.extend(std::iter::repeat_n(' ', padding));
+        text.push_str(end);
+        text
+    }
 }
 
 fn plan_npz(

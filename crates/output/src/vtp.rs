@@ -6,8 +6,9 @@
 //! information keys `UNITS_LABEL`.
 
 use super::columns::ColumnWriter;
-use super::totals::LineStride;
-use super::{FieldSpec, FieldType, LineSpool, OutputError, OutputFile, Provenance};
+use super::spooled_line::SpooledLine;
+use super::totals::{LineStride, Totals};
+use super::{FieldSpec, FieldType, LineLayout, LineSpool, Moments, OutputError, OutputFile, Provenance};
 use std::borrow::Cow;
 // Into strings: `write!` cannot fail.
 use std::fmt::Write as _;
@@ -225,6 +226,115 @@ pub(crate) fn frame(columns: &ColumnWriter, text: &str, blocks: &AppendedBlocks)
     columns.put_at(end, TAIL)
 }
 
+/// Numbers of the blocks of lines, which are those of the columns too.
+struct LineBlocks {
+    connectivity: usize,
+    offsets: usize,
+    seed: usize,
+    /// Name and code of the reason at an end.
+    reason: [usize; 2],
+    reason_backward: Option<[usize; 2]>,
+    time: Option<usize>,
+    step: Option<usize>,
+}
+
+impl LineBlocks {
+    /// Adds them behind those of points.
+    fn new(blocks: &mut AppendedBlocks, layout: &LineLayout, totals: &Totals) -> Self {
+        let lines = totals.drawn;
+        Self {
+            connectivity: blocks.add(8 * totals.points),
+            offsets: blocks.add(8 * lines),
+            seed: blocks.add(8 * lines),
+            reason: [blocks.add(totals.reason_bytes), blocks.add(lines)],
+            reason_backward: layout.both.then(|| [blocks.add(totals.reason_backward_bytes), blocks.add(lines)]),
+            time: layout.moments.time(0).map(|_| blocks.add(8 * lines)),
+            step: layout.moments.step(0).map(|_| blocks.add(8 * lines)),
+        }
+    }
+
+    /// The arrays of cells.
+    fn cell_data(&self, text: &mut String, layout: &LineLayout, blocks: &AppendedBlocks) {
+        data_array(text, "Int64", "seed", 1, None, "", blocks.offset(self.seed));
+        let [reason, code] = self.reason;
+        string_array(text, "reason", None, blocks.offset(reason));
+        data_array(text, "UInt8", "reason_code", 1, None, "", blocks.offset(code));
+        if let Some([reason, code]) = self.reason_backward {
+            string_array(text, "reason_backward", None, blocks.offset(reason));
+            data_array(text, "UInt8", "reason_code_backward", 1, None, "", blocks.offset(code));
+        }
+        if let Some(block) = self.time {
+            data_array(text, "Float64", "line_time", 1, None, layout.moments.unit(), blocks.offset(block));
+        }
+        if let Some(block) = self.step {
+            data_array(text, "Int64", "line_step", 1, None, "", blocks.offset(block));
+        }
+    }
+
+    /// Writes a line with points, the first of which has number `first_point`.
+    fn put(
+        &self,
+        columns: &mut ColumnWriter,
+        moments: &Moments,
+        line: u64,
+        entry: &SpooledLine,
+        first_point: u64,
+    ) -> Result<(), OutputError> {
+        let end = first_point + entry.points;
+        for point in first_point..end {
+            columns.put(self.connectivity, &point.to_le_bytes())?;
+        }
+        columns.put(self.offsets, &end.to_le_bytes())?;
+        columns.put(self.seed, &moments.seed(line).to_le_bytes())?;
+        if let (Some(column), Some(time)) = (self.time, moments.time(line)) {
+            columns.put(column, &time.to_le_bytes())?;
+        }
+        if let (Some(column), Some(step)) = (self.step, moments.step(line)) {
+            columns.put(column, &i64::from(step).to_le_bytes())?;
+        }
+        let backward = self.reason_backward.map(|ends| (ends, entry.reason_backward));
+        for ([reason, code], value) in [Some((self.reason, entry.reason)), backward].into_iter().flatten() {
+            columns.put(reason, value.name().as_bytes())?;
+            columns.put(reason, &[0])?;
+            columns.put(code, &[value.code()])?;
+        }
+        Ok(())
+    }
+}
+
+/// The text in front of the data.
+fn line_text(
+    spool: &LineSpool,
+    totals: &Totals,
+    provenance: &Provenance,
+    lines: &LineBlocks,
+    blocks: &AppendedBlocks,
+    field_data: &FieldData,
+) -> String {
+    let layout = spool.layout();
+    let (n, count) = (totals.points, totals.drawn);
+    let mut text = String::from(HEAD);
+    field_data.text(&mut text, blocks);
+    let _ = writeln!(text, "    <Piece NumberOfPoints=\"{n}\" NumberOfVerts=\"0\" NumberOfLines=\"{count}\" NumberOfStrips=\"0\" NumberOfPolys=\"0\">");
+    let _ = writeln!(text, "      <PointData{}>", active(&layout.fields, spool.names()));
+    data_array(&mut text, "Float64", "time", 1, None, &provenance.time_unit, blocks.offset(1));
+    data_array(&mut text, "Int32", "zone", 1, None, "", blocks.offset(2));
+    for (part, (field, name)) in layout.fields.iter().zip(spool.names()).enumerate() {
+        let kind = vtk_type(field.dtype);
+        data_array(&mut text, kind, name, field.components, None, &field.unit, blocks.offset(3 + part));
+    }
+    text.push_str("      </PointData>\n      <CellData>\n");
+    lines.cell_data(&mut text, layout, blocks);
+    text.push_str("      </CellData>\n      <Points>\n");
+    data_array(&mut text, "Float64", "Points", 3, None, &provenance.length_unit, blocks.offset(0));
+    text.push_str("      </Points>\n      <Lines>\n");
+    data_array(&mut text, "Int64", "connectivity", 1, None, "", blocks.offset(lines.connectivity));
+    data_array(&mut text, "Int64", "offsets", 1, None, "", blocks.offset(lines.offsets));
+    text.push_str("      </Lines>\n    </Piece>\n  </PolyData>\n");
+    text.push_str(APPENDED);
+    text
+}
+
 pub(crate) fn write(
     spool: &LineSpool,
     which: LineStride,
@@ -234,20 +344,12 @@ pub(crate) fn write(
     watch: &mut dyn FnMut(u64, u64) -> ControlFlow<()>,
 ) -> Result<(), OutputError> {
     let (layout, totals) = (spool.layout(), spool.totals_of(which)?);
-    let (n, lines) = (totals.points, totals.drawn);
     let mut blocks = AppendedBlocks::default();
     // Blocks of points come first, in the order of the parts of a line: block and column numbers are the same.
     for bytes in spool.part_bytes() {
-        blocks.add(n * bytes);
+        blocks.add(totals.points * bytes);
     }
-    let connectivity = blocks.add(8 * n);
-    let offsets = blocks.add(8 * lines);
-    let seed_block = blocks.add(8 * lines);
-    let reason = blocks.add(totals.reason_bytes);
-    let code = blocks.add(lines);
-    let backward = layout.both.then(|| (blocks.add(totals.reason_backward_bytes), blocks.add(lines)));
-    let line_time = layout.moments.time(0).map(|_| blocks.add(8 * lines));
-    let line_step = layout.moments.step(0).map(|_| blocks.add(8 * lines));
+    let lines = LineBlocks::new(&mut blocks, layout, &totals);
     let streamed = blocks.count();
     // A file of its own for each moment.
     let time = layout.moments.time(which.first).filter(|_| which != LineStride::ALL);
@@ -257,45 +359,7 @@ pub(crate) fn write(
         return Err(OutputError::Layout("the lines are too large for one file".into()));
     }
 
-    let mut text = String::from(HEAD);
-    field_data.text(&mut text, &blocks);
-    let _ = writeln!(text, "    <Piece NumberOfPoints=\"{n}\" NumberOfVerts=\"0\" NumberOfLines=\"{lines}\" NumberOfStrips=\"0\" NumberOfPolys=\"0\">");
-    let _ = writeln!(text, "      <PointData{}>", active(&layout.fields, spool.names()));
-    data_array(&mut text, "Float64", "time", 1, None, &provenance.time_unit, blocks.offset(1));
-    data_array(&mut text, "Int32", "zone", 1, None, "", blocks.offset(2));
-    for (part, (field, name)) in layout.fields.iter().zip(spool.names()).enumerate() {
-        data_array(
-            &mut text,
-            vtk_type(field.dtype),
-            name,
-            field.components,
-            None,
-            &field.unit,
-            blocks.offset(3 + part),
-        );
-    }
-    text.push_str("      </PointData>\n      <CellData>\n");
-    data_array(&mut text, "Int64", "seed", 1, None, "", blocks.offset(seed_block));
-    string_array(&mut text, "reason", None, blocks.offset(reason));
-    data_array(&mut text, "UInt8", "reason_code", 1, None, "", blocks.offset(code));
-    if let Some((reason, code)) = backward {
-        string_array(&mut text, "reason_backward", None, blocks.offset(reason));
-        data_array(&mut text, "UInt8", "reason_code_backward", 1, None, "", blocks.offset(code));
-    }
-    if let Some(block) = line_time {
-        data_array(&mut text, "Float64", "line_time", 1, None, layout.moments.unit(), blocks.offset(block));
-    }
-    if let Some(block) = line_step {
-        data_array(&mut text, "Int64", "line_step", 1, None, "", blocks.offset(block));
-    }
-    text.push_str("      </CellData>\n      <Points>\n");
-    data_array(&mut text, "Float64", "Points", 3, None, &provenance.length_unit, blocks.offset(0));
-    text.push_str("      </Points>\n      <Lines>\n");
-    data_array(&mut text, "Int64", "connectivity", 1, None, "", blocks.offset(connectivity));
-    data_array(&mut text, "Int64", "offsets", 1, None, "", blocks.offset(offsets));
-    text.push_str("      </Lines>\n    </Piece>\n  </PolyData>\n");
-    text.push_str(APPENDED);
-
+    let text = line_text(spool, &totals, provenance, &lines, &blocks, &field_data);
     let mut columns = ColumnWriter::new(output, spool.buffer_bytes());
     let (lengths, _) = blocks.lengths(text.len());
     for (block, (_, bytes)) in lengths.iter().enumerate().take(streamed) {
@@ -305,25 +369,7 @@ pub(crate) fn write(
         if entry.points == 0 {
             return Ok(());
         }
-        let end = first_point + entry.points;
-        for point in first_point..end {
-            columns.put(connectivity, &point.to_le_bytes())?;
-        }
-        columns.put(offsets, &end.to_le_bytes())?;
-        columns.put(seed_block, &layout.moments.seed(line).to_le_bytes())?;
-        if let (Some(column), Some(time)) = (line_time, layout.moments.time(line)) {
-            columns.put(column, &time.to_le_bytes())?;
-        }
-        if let (Some(column), Some(step)) = (line_step, layout.moments.step(line)) {
-            columns.put(column, &i64::from(step).to_le_bytes())?;
-        }
-        let ends = [Some((reason, code, entry.reason)), backward.map(|(r, c)| (r, c, entry.reason_backward))];
-        for (reason, code, value) in ends.into_iter().flatten() {
-            columns.put(reason, value.name().as_bytes())?;
-            columns.put(reason, &[0])?;
-            columns.put(code, &[value.code()])?;
-        }
-        Ok(())
+        lines.put(columns, &layout.moments, line, entry, first_point)
     })?;
     frame(&columns, &text, &blocks)?;
     field_data.write(&columns, &blocks, text.len(), partial)?;

@@ -12,6 +12,7 @@
 
 mod abutting;
 mod connected;
+mod context;
 mod files;
 mod grid;
 pub(crate) mod job;
@@ -19,6 +20,7 @@ pub mod options;
 mod sampler;
 mod sink;
 mod spill;
+mod stage;
 mod task;
 mod volume;
 mod zone;

@@ -13,12 +13,14 @@
 //! it. A block of noise has a million triangles: charged afterwards, they would exceed the limit.
 
 use super::connected::ConnectedRegion;
+use super::context::Context;
 use super::grid::{meet, BlockSigns, Candidates, Grid, IndexBox, Looked, Reads};
-use super::sink::{handing_bytes, handing_bytes_of, BlockSurface, PieceSink, Results};
+use super::sink::{handing_bytes, handing_bytes_of, PieceSink, Results};
+use super::stage::{BlockStage, SignReading, SignedCells, StepPages, Stepped, ValueReading};
 use field::error::FieldError;
 use field::locator::LANES;
 use kernels::streamline::StepProgress;
-use kernels::surface::{block_nodes, blocks, BlockMesh, Edge, MarchBlock, Marcher, Needed, Normals, Signs, Vertices};
+use kernels::surface::{block_nodes, blocks, BlockMesh, MarchBlock, Marcher, Needed, Normals, Signs};
 use pager::{PageError, PageErrorKind, PageId, Pager, Worker};
 use runtime::executor::{Budgeted, Outcome, Windowed, Work};
 use runtime::limits::too_large;
@@ -42,80 +44,6 @@ pub(crate) struct Contouring<'a, 's> {
     pub(crate) largest: &'a AtomicUsize,
 }
 
-/// The context of a thread that steps blocks. The signs and the needed nodes of a finished block are reused for the
-/// next one. Allocated each time, with pages cleared by the system, they took an eighth of all time.
-pub(crate) struct Context {
-    worker: Worker,
-    marcher: Marcher,
-    signs: Vec<BlockSigns>,
-    needed: Vec<Needed>,
-}
-
-/// Kept of each kind.
-const SPARE: usize = 2;
-
-impl Context {
-    /// Signs of a block, unset.
-    fn signs(&mut self, origin: [u32; 3], nodes: [u32; 3], grid: &dyn Grid) -> Box<BlockSigns> {
-        let (values, plane) = (grid.values(), grid.is_plane());
-        match self.signs.pop().filter(|s| s.inside.len() == values && s.hits.is_some() == plane) {
-            Some(mut signs) => {
-                signs.clear(origin, nodes);
-                Box::new(signs)
-            }
-            None => Box::new(BlockSigns::new(origin, nodes, values, plane)),
-        }
-    }
-
-    /// A box of nodes without needed ones.
-    fn needed(&mut self, lo: [u32; 3], size: [u32; 3]) -> Needed {
-        let mut needed = self.needed.pop().unwrap_or_default();
-        needed.clear(lo, size);
-        needed
-    }
-
-    fn keep_signs(&mut self, signs: BlockSigns) {
-        if self.signs.len() < SPARE {
-            self.signs.push(signs);
-        }
-    }
-
-    fn keep_needed(&mut self, needed: Needed) {
-        if self.needed.len() < SPARE {
-            self.needed.push(needed);
-        }
-    }
-}
-
-enum BlockStage {
-    Fresh,
-    /// Reading signs from pages; those before `next` are done.
-    Signs {
-        pages: Vec<u64>,
-        next: usize,
-        signs: Box<BlockSigns>,
-        candidates: Candidates,
-    },
-    /// Vertices and triangles are next.
-    Shape {
-        signs: Box<BlockSigns>,
-        candidates: Candidates,
-        /// Most vertices and triangles of each value.
-        at_most: Vec<[usize; 2]>,
-    },
-    /// Values are next.
-    Values {
-        units: Vec<(u32, u64)>,
-        next: usize,
-        signs: Box<BlockSigns>,
-        candidates: Candidates,
-        meshes: Vec<BlockMesh>,
-        needed: Needed,
-        values: Vec<f64>,
-    },
-    Made(Vec<BlockSurface>),
-}
-
 pub(crate) struct BlockTask {
     number: u64,
     grid: usize,
@@ -126,48 +54,28 @@ pub(crate) struct BlockTask {
     failed: Vec<(PageId, PageError)>,
 }
 
-/// The result of a step.
-enum Stepped {
-    Done,
-    Again,
-    /// Pages are missing.
-    Need,
-}
-
 impl BlockTask {
     fn bytes(&self, grid: &dyn Grid) -> usize {
-        let of_signs = BlockSigns::bytes(self.nodes, grid.values());
-        let of_stage = match &self.stage {
-            BlockStage::Fresh => 0,
-            BlockStage::Signs { pages, .. } => pages.capacity() * 8,
-            BlockStage::Shape { at_most, .. } => {
-                let of = |[edges, triangles]: &[usize; 2]| {
-                    edges * (size_of::<Edge>() + vertex_bytes(grid)) + triangles * size_of::<[u32; 3]>()
-                };
-                at_most.iter().map(of).sum::<usize>() + Needed::bytes(self.nodes.map(|n| n + 2))
-            }
-            BlockStage::Values { units, meshes, needed, .. } => {
-                let [lo, hi] = needed.bounds();
-                let vertices = meshes.iter().map(|m| m.edges.len() * vertex_bytes(grid));
-                units.capacity() * 16
-                    + meshes.iter().map(BlockMesh::bytes).sum::<usize>()
-                    + Needed::bytes(core::array::from_fn(|a| hi[a] - lo[a]))
-                    + needed.count() * grid.columns() * 8
-                    + vertices.sum::<usize>()
-            }
-            BlockStage::Made(made) => made.iter().map(BlockSurface::bytes).sum(),
-        };
-        size_of::<Self>() + of_signs + of_stage
+        size_of::<Self>() + BlockSigns::bytes(self.nodes, grid.values()) + self.stage.bytes(self.nodes, grid)
     }
 
     fn all_nodes(&self) -> IndexBox {
         [self.origin, core::array::from_fn(|a| self.origin[a] + self.nodes[a])]
     }
 
-    fn fail(&mut self, id: PageId, e: PageError) {
-        if !self.failed.iter().any(|(other, _)| *other == id) {
+    /// Notes an unreadable page. Whether it is a new one.
+    ///
+    /// # Errors
+    /// The page is too large for the limit.
+    fn fail(&mut self, id: PageId, e: PageError) -> Result<bool, PageError> {
+        if let PageErrorKind::TooLarge { .. } = e.kind {
+            return Err(e);
+        }
+        let new = !self.failed.iter().any(|(other, _)| *other == id);
+        if new {
             self.failed.push((id, e));
         }
+        Ok(new)
     }
 
     /// One restartable step.
@@ -175,150 +83,183 @@ impl BlockTask {
         &mut self,
         grid: &dyn Grid,
         c: &mut Context,
-        (at_once, parts): (u64, &[ConnectedRegion]),
-        missing: &mut Vec<PageId>,
+        parts: &[ConnectedRegion],
+        pages: &mut StepPages<'_>,
     ) -> Result<Stepped, PageError> {
         match core::mem::replace(&mut self.stage, BlockStage::Fresh) {
-            BlockStage::Fresh => {
-                let [lo, hi] = self.all_nodes();
-                let cells = [lo, hi.map(|n| n - 1)];
-                let candidates = match parts {
-                    [] => grid.candidates(&c.worker, cells, missing),
-                    // The cells of a part are known.
-                    parts if parts.iter().all(|p| !p.passes(self.block)) => Some(Candidates::In(Vec::new())),
-                    _ => Some(Candidates::All),
-                };
-                let Some(candidates) = candidates else { return Ok(Stepped::Need) };
-                if candidates == Candidates::In(Vec::new()) {
-                    self.stage = BlockStage::Made(Vec::new());
-                    return Ok(Stepped::Done);
-                }
-                let signs = c.signs(self.origin, self.nodes, grid);
-                let mut pages = Vec::new();
-                if let Some(reads) = grid.sign_reads() {
-                    if parts.is_empty() {
-                        each_corner_box(&candidates, self.all_nodes(), |nodes| reads.pages_of(nodes, &mut pages));
-                    }
-                    for part in parts {
-                        part.cells(self.block, |cell| {
-                            reads.translation.pages_of_cell(cell, |page| {
-                                // Consecutive cells mostly have the same.
-                                if pages.last() != Some(&page) {
-                                    pages.push(page);
-                                }
-                            })
-                        });
-                    }
-                    pages.sort_unstable();
-                    pages.dedup();
-                }
-                self.stage = BlockStage::Signs { pages, next: 0, signs, candidates };
-                Ok(Stepped::Again)
-            }
-            BlockStage::Signs { pages, mut next, mut signs, candidates } => {
-                let begun = next;
-                if let Some(reads) = grid.sign_reads() {
-                    let mut used = 0;
-                    while next < pages.len() && used < at_once {
-                        let nodes = meet(reads.nodes(pages[next]), self.all_nodes());
-                        match (reads.look(&c.worker, pages[next], missing), nodes) {
-                            (Looked::Here(bytes), Some(nodes)) => grid.signs(&bytes, pages[next], nodes, &mut signs),
-                            (Looked::Failed(id, e), Some(nodes)) => {
-                                if let PageErrorKind::TooLarge { .. } = e.kind {
-                                    return Err(e);
-                                }
-                                self.fail(id, e);
-                                signs.add_bad_box(nodes);
-                            }
-                            (Looked::Absent, _) => {
-                                let more = pages[next + 1..].iter().map(|p| (reads, *p));
-                                ask_for(&c.worker, reads.bytes, more, at_once, missing);
-                                break;
-                            }
-                            (_, None) => {}
-                        }
-                        used += reads.bytes;
-                        next += 1;
-                    }
-                } else {
-                    grid.signs(&[], 0, self.all_nodes(), &mut signs);
-                }
-                if next < pages.len() {
-                    let moved = next > begun;
-                    self.stage = BlockStage::Signs { pages, next, signs, candidates };
-                    return Ok(progress(moved, missing));
-                }
-                self.shapes(signs, candidates);
-                Ok(Stepped::Again)
-            }
-            BlockStage::Shape { signs, candidates, at_most } => {
-                self.shape(grid, c, parts, (signs, candidates, at_most));
+            BlockStage::Fresh => Ok(self.begin(grid, c, parts, pages.missing)),
+            BlockStage::Signs(reading) => self.read_signs(reading, grid, &c.worker, pages),
+            BlockStage::Shape { cells, at_most } => {
+                self.shape(grid, c, parts, cells, &at_most);
                 Ok(self.state())
             }
-            BlockStage::Values { units, mut next, mut signs, candidates, meshes, needed, mut values } => {
-                let reads = grid.value_reads();
-                let begun = next;
-                if values.is_empty() {
-                    values = vec![f64::NAN; needed.count() * grid.columns()];
-                }
-                let (mut used, mut lost) = (0, false);
-                while next < units.len() && used < at_once {
-                    let (read, page) = units[next];
-                    let of = &reads[read as usize];
-                    match of.look(&c.worker, page, missing) {
-                        Looked::Here(bytes) => grid.take(read as usize, &bytes, page, &needed, &mut values),
-                        Looked::Absent => {
-                            let more = units[next + 1..].iter().map(|(r, p)| (&reads[*r as usize], *p));
-                            ask_for(&c.worker, of.bytes, more, at_once, missing);
-                            break;
-                        }
-                        Looked::Failed(id, e) => {
-                            if let PageErrorKind::TooLarge { .. } = e.kind {
-                                return Err(e);
-                            }
-                            let new = !self.failed.iter().any(|(other, _)| *other == id);
-                            self.fail(id, e);
-                            signs.add_bad_box(of.nodes(page));
-                            lost |= new;
-                        }
-                    }
-                    used += of.bytes;
-                    next += 1;
-                }
-                if lost {
-                    // Once for each unreadable page: its part of the surface is dropped.
-                    self.shapes(signs, candidates);
-                    return Ok(Stepped::Again);
-                }
-                if next < units.len() {
-                    let moved = next > begun;
-                    self.stage = BlockStage::Values { units, next, signs, candidates, meshes, needed, values };
-                    return Ok(progress(moved, missing));
-                }
-                grid.unusable(&needed, &values, &mut |node| {
-                    if let Some([node, _]) = meet([node, node.map(|n| n + 1)], signs.nodes()) {
-                        lost |= !signs.is_bad(node);
-                        signs.add_bad(node, 1);
-                    }
-                });
-                if lost {
-                    self.shapes(signs, candidates);
-                    return Ok(Stepped::Again);
-                }
-                drop((candidates, units));
-                c.keep_signs(*signs);
-                let made = meshes.into_iter().enumerate();
-                let made = made.filter(|(_, m)| !m.edges.is_empty());
-                self.stage =
-                    BlockStage::Made(made.map(|(v, m)| make(grid, self.origin, v, m, &needed, &values)).collect());
-                c.keep_needed(needed);
-                Ok(Stepped::Done)
-            }
+            BlockStage::Values(reading) => self.read_values(reading, grid, c, pages),
             made @ BlockStage::Made(_) => {
                 self.stage = made;
                 Ok(Stepped::Done)
             }
         }
+    }
+
+    /// The cells that may be crossed, and the pages with the signs of their nodes.
+    fn begin(
+        &mut self,
+        grid: &dyn Grid,
+        c: &mut Context,
+        parts: &[ConnectedRegion],
+        missing: &mut Vec<PageId>,
+    ) -> Stepped {
+        let [lo, hi] = self.all_nodes();
+        let cells = [lo, hi.map(|n| n - 1)];
+        let candidates = match parts {
+            [] => grid.candidates(&c.worker, cells, missing),
+            // The cells of a part are known.
+            parts if parts.iter().all(|p| !p.passes(self.block)) => Some(Candidates::In(Vec::new())),
+            _ => Some(Candidates::All),
+        };
+        let Some(candidates) = candidates else { return Stepped::Need };
+        if candidates == Candidates::In(Vec::new()) {
+            self.stage = BlockStage::Made(Vec::new());
+            return Stepped::Done;
+        }
+        let signs = c.signs(self.origin, self.nodes, grid);
+        let pages = grid.sign_reads().map_or(Vec::new(), |reads| self.sign_pages(reads, &candidates, parts));
+        let cells = SignedCells { signs, candidates };
+        self.stage = BlockStage::Signs(SignReading { pages, next: 0, cells });
+        Stepped::Again
+    }
+
+    /// Pages with the corners of candidates, or of the cells of parts.
+    fn sign_pages(&self, reads: &Reads, candidates: &Candidates, parts: &[ConnectedRegion]) -> Vec<u64> {
+        let mut pages = Vec::new();
+        if parts.is_empty() {
+            each_corner_box(candidates, self.all_nodes(), |nodes| reads.pages_of(nodes, &mut pages));
+        }
+        for part in parts {
+            part.cells(self.block, |cell| {
+                reads.translation.pages_of_cell(cell, |page| {
+                    // Consecutive cells mostly have the same.
+                    if pages.last() != Some(&page) {
+                        pages.push(page);
+                    }
+                })
+            });
+        }
+        pages.sort_unstable();
+        pages.dedup();
+        pages
+    }
+
+    fn read_signs(
+        &mut self,
+        mut reading: SignReading,
+        grid: &dyn Grid,
+        worker: &Worker,
+        pages: &mut StepPages<'_>,
+    ) -> Result<Stepped, PageError> {
+        let begun = reading.next;
+        match grid.sign_reads() {
+            Some(reads) => self.read_sign_pages(&mut reading, grid, reads, worker, pages)?,
+            None => grid.signs(&[], 0, self.all_nodes(), &mut reading.cells.signs),
+        }
+        if reading.next < reading.pages.len() {
+            let moved = reading.next > begun;
+            self.stage = BlockStage::Signs(reading);
+            return Ok(pages.progress(moved));
+        }
+        self.shapes(reading.cells);
+        Ok(Stepped::Again)
+    }
+
+    /// Signs of as many pages as are resident and may be used in a step.
+    fn read_sign_pages(
+        &mut self,
+        reading: &mut SignReading,
+        grid: &dyn Grid,
+        reads: &Reads,
+        worker: &Worker,
+        pages: &mut StepPages<'_>,
+    ) -> Result<(), PageError> {
+        let SignReading { pages: all, next, cells } = reading;
+        let signs = &mut cells.signs;
+        let mut used = 0;
+        while *next < all.len() && used < pages.at_once {
+            let page = all[*next];
+            let nodes = meet(reads.nodes(page), self.all_nodes());
+            match (reads.look(worker, page, pages.missing), nodes) {
+                (Looked::Here(bytes), Some(nodes)) => grid.signs(&bytes, page, nodes, signs),
+                (Looked::Failed(id, e), Some(nodes)) => {
+                    self.fail(id, e)?;
+                    signs.add_bad_box(nodes);
+                }
+                (Looked::Absent, _) => {
+                    pages.ask_for(worker, reads.bytes, all[*next + 1..].iter().map(|p| (reads, *p)));
+                    break;
+                }
+                (_, None) => {}
+            }
+            used += reads.bytes;
+            *next += 1;
+        }
+        Ok(())
+    }
+
+    fn read_values(
+        &mut self,
+        mut reading: ValueReading,
+        grid: &dyn Grid,
+        c: &mut Context,
+        pages: &mut StepPages<'_>,
+    ) -> Result<Stepped, PageError> {
+        let begun = reading.next;
+        if reading.values.is_empty() {
+            reading.values = vec![f64::NAN; reading.needed.count() * grid.columns()];
+        }
+        let lost = self.read_value_pages(&mut reading, grid, &c.worker, pages)?;
+        if !lost && reading.next < reading.units.len() {
+            let moved = reading.next > begun;
+            self.stage = BlockStage::Values(reading);
+            return Ok(pages.progress(moved));
+        }
+        if lost || reading.add_unusable(grid) {
+            // Once for each unreadable page: its part of the surface is dropped.
+            self.shapes(reading.cells);
+            return Ok(Stepped::Again);
+        }
+        self.stage = BlockStage::Made(reading.surfaces(grid, self.origin, c));
+        Ok(Stepped::Done)
+    }
+
+    /// Values of as many pages as are resident and may be used in a step. Whether some page is found unreadable.
+    fn read_value_pages(
+        &mut self,
+        reading: &mut ValueReading,
+        grid: &dyn Grid,
+        worker: &Worker,
+        pages: &mut StepPages<'_>,
+    ) -> Result<bool, PageError> {
+        let ValueReading { units, next, cells, needed, values, .. } = reading;
+        let reads = grid.value_reads();
+        let (mut used, mut lost) = (0, false);
+        while *next < units.len() && used < pages.at_once {
+            let (read, page) = units[*next];
+            let of = &reads[read as usize];
+            match of.look(worker, page, pages.missing) {
+                Looked::Here(bytes) => grid.take(read as usize, &bytes, page, needed, values),
+                Looked::Absent => {
+                    let more = units[*next + 1..].iter().map(|(r, p)| (&reads[*r as usize], *p));
+                    pages.ask_for(worker, of.bytes, more);
+                    break;
+                }
+                Looked::Failed(id, e) => {
+                    lost |= self.fail(id, e)?;
+                    cells.signs.add_bad_box(of.nodes(page));
+                }
+            }
+            used += of.bytes;
+            *next += 1;
+        }
+        Ok(lost)
     }
 
     fn state(&self) -> Stepped {
@@ -330,11 +271,11 @@ impl BlockTask {
     }
 
     /// All signs are known: upper bounds of vertices and triangles.
-    fn shapes(&mut self, signs: Box<BlockSigns>, candidates: Candidates) {
+    fn shapes(&mut self, cells: SignedCells) {
         let of =
             |inside| Marcher::at_most(&MarchBlock { inside, usable: None, hits: None, turned: false, origins: false });
-        let at_most = signs.inside.iter().map(of).collect();
-        self.stage = BlockStage::Shape { signs, candidates, at_most };
+        let at_most = cells.signs.inside.iter().map(of).collect();
+        self.stage = BlockStage::Shape { cells, at_most };
     }
 
     /// Most bytes at [`BlockStage::Shape`]: vertices and triangles, their values, and the hand-over.
@@ -354,9 +295,11 @@ impl BlockTask {
         grid: &dyn Grid,
         c: &mut Context,
         parts: &[ConnectedRegion],
-        (signs, candidates, at_most): (Box<BlockSigns>, Candidates, Vec<[usize; 2]>),
+        cells: SignedCells,
+        at_most: &[[usize; 2]],
     ) {
-        let mut usable = self.usable(&signs, &candidates);
+        let signs = &cells.signs;
+        let mut usable = self.usable(signs, &cells.candidates);
         let mut meshes = Vec::with_capacity(signs.inside.len());
         for (value, inside) in signs.inside.iter().enumerate() {
             let mut mesh = BlockMesh::default();
@@ -386,7 +329,7 @@ impl BlockTask {
             meshes.push(mesh);
         }
         if meshes.iter().all(|m| m.edges.is_empty()) {
-            c.keep_signs(*signs);
+            c.keep_signs(*cells.signs);
             self.stage = BlockStage::Made(Vec::new());
             return;
         }
@@ -411,7 +354,7 @@ impl BlockTask {
             };
             units.extend(pages.iter().copied().filter(wanted).map(|page| (n as u32, page)));
         }
-        self.stage = BlockStage::Values { units, next: 0, signs, candidates, meshes, needed, values: Vec::new() };
+        self.stage = BlockStage::Values(ValueReading { units, next: 0, cells, meshes, needed, values: Vec::new() });
     }
 
     /// Usable cells, a word a row; `None`: all.
@@ -439,46 +382,6 @@ impl BlockTask {
     }
 }
 
-/// Bytes of a vertex of a surface.
-fn vertex_bytes(grid: &dyn Grid) -> usize {
-    let points = 3 * if grid.is_double() { size_of::<f64>() } else { size_of::<f32>() };
-    let normals = if matches!(grid.normals(), Normals::None) { 0 } else { 3 };
-    let fields: usize = grid.fields().iter().map(|[from, to]| to - from).sum();
-    points + (normals + fields) * size_of::<f32>()
-}
-
-/// The result of a step at a page: progress, or the missing pages.
-fn progress(moved: bool, missing: &mut Vec<PageId>) -> Stepped {
-    if moved {
-        missing.clear();
-        return Stepped::Again;
-    }
-    if missing.is_empty() {
-        Stepped::Again
-    } else {
-        Stepped::Need
-    }
-}
-
-/// Lists the absent pages of the next reads too, so that they are read together.
-fn ask_for<'r>(
-    worker: &Worker,
-    first: u64,
-    more: impl Iterator<Item = (&'r Reads, u64)>,
-    at_once: u64,
-    missing: &mut Vec<PageId>,
-) {
-    let mut bytes = first;
-    for (reads, page) in more {
-        bytes += reads.bytes;
-        if bytes > at_once {
-            return;
-        }
-        // An unreadable page is reported at its turn.
-        let _looked = reads.look(worker, page, missing);
-    }
-}
-
 /// The boxes of nodes that are corners of candidates.
 fn each_corner_box(candidates: &Candidates, all: IndexBox, mut each: impl FnMut(IndexBox)) {
     match candidates {
@@ -487,41 +390,12 @@ fn each_corner_box(candidates: &Candidates, all: IndexBox, mut each: impl FnMut(
     }
 }
 
-/// Computes the vertices of one value's mesh.
-fn make(
-    grid: &dyn Grid,
-    origin: [u32; 3],
-    value: usize,
-    mut mesh: BlockMesh,
-    needed: &Needed,
-    values: &[f64],
-) -> BlockSurface {
-    let ends = grid.ends(origin, value, needed, values);
-    let normals = !matches!(grid.normals(), Normals::None);
-    let mut vertices = Vertices::empty(grid.is_double(), normals, grid.fields().len());
-    ends.add(&mesh.edges, &mut vertices);
-    if grid.turned().unwrap_or_else(|| ends.turned(&mesh, &vertices.points)) {
-        mesh.triangles.iter_mut().for_each(|t| t.swap(1, 2));
-    }
-    if grid.turned().is_none() {
-        // Collapsed cells: triangles without area are omitted. They leave no gap, since their corners coincide.
-        let same = |a: u32, b: u32| vertices.points.get(a as usize) == vertices.points.get(b as usize);
-        let flat: Vec<bool> =
-            mesh.triangles.iter().map(|t| same(t[0], t[1]) || same(t[1], t[2]) || same(t[2], t[0])).collect();
-        if flat.contains(&true) {
-            let used = mesh.retain(|n| !flat[n]);
-            vertices.retain(&used);
-        }
-    }
-    BlockSurface { value, edges: mesh.edges, triangles: mesh.triangles, vertices }
-}
-
 impl Work for Contouring<'_, '_> {
     type Task = BlockTask;
     type Context = Context;
 
     fn context(&self, _thread: usize, worker: Worker) -> Context {
-        Context { worker, marcher: Marcher::default(), signs: Vec::new(), needed: Vec::new() }
+        Context::new(worker)
     }
     fn worker<'c>(&self, context: &'c mut Context) -> &'c mut Worker {
         &mut context.worker
@@ -541,7 +415,8 @@ impl Work for Contouring<'_, '_> {
             outcome.missing.clear();
             let grid = &*self.grids[task.grid];
             let parts = self.parts.map_or(&[][..], |parts| &parts[task.grid][..]);
-            outcome.progress = match task.step(grid, c, (self.at_once, parts), &mut outcome.missing) {
+            let mut pages = StepPages { at_once: self.at_once, missing: &mut outcome.missing };
+            outcome.progress = match task.step(grid, c, parts, &mut pages) {
                 Ok(Stepped::Done) => StepProgress::Done,
                 Ok(Stepped::Again) => StepProgress::Yield,
                 Ok(Stepped::Need) => StepProgress::Need,

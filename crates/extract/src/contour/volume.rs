@@ -127,14 +127,14 @@ impl<'a> VolumeGrid<'a> {
         out: &mut BlockSigns,
     ) {
         let Sought::Values(_, values) = &self.sought else { return };
-        let voxels: &[T] = numbers(bytes);
+        let page = ChannelPage::<T> { voxels: numbers(bytes), brick, component };
         for (v, value) in values.iter().enumerate() {
             let cut = T::cut(*value);
             match cut {
                 Threshold::From(from) if !T::HAS_NAN => {
-                    brick_signs(voxels, numbers(&bytes[brick.ranges_at()..]), from, brick, component, nodes, v, out);
+                    page.brick_signs(numbers(&bytes[brick.ranges_at()..]), from, nodes, v, out);
                 }
-                _ => row_by_row(voxels, cut, brick, component, nodes, v, out),
+                _ => page.row_by_row(cut, nodes, v, out),
             }
         }
     }
@@ -312,88 +312,81 @@ impl BlockRows {
     }
 }
 
-/// Signs of the nodes of a box in one page, row by row.
-fn row_by_row<T: Compared>(
-    voxels: &[T],
-    cut: Threshold<T>,
-    brick: &Brick,
+/// A channel's numbers in one page.
+struct ChannelPage<'a, T> {
+    voxels: &'a [T],
+    brick: &'a Brick,
     component: usize,
-    nodes: IndexBox,
-    value: usize,
-    out: &mut BlockSigns,
-) {
-    let (rows, c) = (BlockRows::new(brick, nodes, out), brick.components);
-    for k in 0..rows.count[2] {
-        for j in 0..rows.count[1] {
-            // A block is 65 nodes long, possibly in one page: 64 at a time.
-            for i in (0..rows.count[0]).step_by(64) {
-                let n = (rows.count[0] - i).min(64);
-                let from = (rows.at(j, k) + i) * c + component;
-                let (inside, none) = match c {
-                    1 => row_signs(&voxels[from..from + n], cut),
-                    _ => strided_signs(&voxels[from..], c, n, cut),
-                };
-                out.inside[value].set(rows.to[0] + i, rows.to[1] + j, rows.to[2] + k, inside);
-                let [lo, _] = nodes;
-                out.add_bad([lo[0] + i as u32, lo[1] + j as u32, lo[2] + k as u32], none);
+}
+
+impl<T: Compared> ChannelPage<'_, T> {
+    /// Signs of the nodes of a box, row by row.
+    fn row_by_row(&self, cut: Threshold<T>, nodes: IndexBox, value: usize, out: &mut BlockSigns) {
+        let Self { voxels, brick, component } = *self;
+        let (rows, c) = (BlockRows::new(brick, nodes, out), brick.components);
+        for k in 0..rows.count[2] {
+            for j in 0..rows.count[1] {
+                // A block is 65 nodes long, possibly in one page: 64 at a time.
+                for i in (0..rows.count[0]).step_by(64) {
+                    let n = (rows.count[0] - i).min(64);
+                    let from = (rows.at(j, k) + i) * c + component;
+                    let (inside, none) = match c {
+                        1 => row_signs(&voxels[from..from + n], cut),
+                        _ => strided_signs(&voxels[from..], c, n, cut),
+                    };
+                    out.inside[value].set(rows.to[0] + i, rows.to[1] + j, rows.to[2] + k, inside);
+                    let [lo, _] = nodes;
+                    out.add_bad([lo[0] + i as u32, lo[1] + j as u32, lo[2] + k as u32], none);
+                }
             }
         }
     }
-}
 
-/// The same for integers by the ranges of a page's blocks ([`Brick`]). If all adjacent blocks along i are entirely on
-/// one side, the bits follow without any voxel. In a foam with a bubble in every page these are nine of ten; row by row
-/// the comparisons took half of all time.
-#[allow(clippy::too_many_arguments)] // source, and destination
-fn brick_signs<T: Compared>(
-    voxels: &[T],
-    ranges: &[T],
-    from: T,
-    brick: &Brick,
-    component: usize,
-    nodes: IndexBox,
-    value: usize,
-    out: &mut BlockSigns,
-) {
-    let (rows, c) = (BlockRows::new(brick, nodes, out), brick.components);
-    let [bi, bj, _] = brick.blocks();
-    let end: [usize; 3] = core::array::from_fn(|a| rows.first[a] + rows.count[a]);
-    let signs = &mut out.inside[value];
-    // A block is 65 nodes long, possibly in one page: 64 at a time.
-    for start in (rows.first[0]..end[0]).step_by(64) {
-        let width = (end[0] - start).min(64);
-        let mask = u64::MAX >> (64 - width);
-        let (first_block, last_block) = (start / BLOCK, (start + width - 1) / BLOCK);
-        for kb in rows.first[2] / BLOCK..=(end[2] - 1) / BLOCK {
-            let ks = (kb * BLOCK).max(rows.first[2])..(kb * BLOCK + BLOCK).min(end[2]);
-            for jb in rows.first[1] / BLOCK..=(end[1] - 1) / BLOCK {
-                let js = (jb * BLOCK).max(rows.first[1])..(jb * BLOCK + BLOCK).min(end[1]);
-                let row = (kb * bj + jb) * bi;
-                let (mut inside, mut crossed) = (0u128, false);
-                for b in first_block..=last_block {
-                    let at = ((row + b) * c + component) * 2;
-                    let [low, high] = [ranges[at], ranges[at + 1]];
-                    crossed |= low < from && high >= from;
-                    inside |= (u128::from(low >= from) * 0b1111) << ((b - first_block) * BLOCK);
-                }
-                let same = (inside >> (start % BLOCK)) as u64 & mask;
-                if !crossed && same == 0 {
-                    continue;
-                }
-                let to = rows.to[0] + start - rows.first[0];
-                for k in ks.clone() {
-                    let layer = signs.layer_mut(rows.to[2] + k - rows.first[2]);
-                    for j in js.clone() {
-                        let bits = if crossed {
-                            let at = (rows.at(j - rows.first[1], k - rows.first[2]) + start - rows.first[0]) * c;
-                            match c {
-                                1 => row_signs(&voxels[at..at + width], Threshold::From(from)).0,
-                                _ => strided_signs(&voxels[at + component..], c, width, Threshold::From(from)).0,
-                            }
-                        } else {
-                            same
-                        };
-                        layer[rows.to[1] + j - rows.first[1]] |= u128::from(bits) << to;
+    /// The same for integers by the ranges of a page's blocks ([`Brick`]). If all adjacent blocks along i are entirely on
+    /// one side, the bits follow without any voxel. In a foam with a bubble in every page these are nine of ten; row by row
+    /// the comparisons took half of all time.
+    fn brick_signs(&self, ranges: &[T], from: T, nodes: IndexBox, value: usize, out: &mut BlockSigns) {
+        let Self { voxels, brick, component } = *self;
+        let (rows, c) = (BlockRows::new(brick, nodes, out), brick.components);
+        let [bi, bj, _] = brick.blocks();
+        let end: [usize; 3] = core::array::from_fn(|a| rows.first[a] + rows.count[a]);
+        let signs = &mut out.inside[value];
+        // A block is 65 nodes long, possibly in one page: 64 at a time.
+        for start in (rows.first[0]..end[0]).step_by(64) {
+            let width = (end[0] - start).min(64);
+            let mask = u64::MAX >> (64 - width);
+            let (first_block, last_block) = (start / BLOCK, (start + width - 1) / BLOCK);
+            for kb in rows.first[2] / BLOCK..=(end[2] - 1) / BLOCK {
+                let ks = (kb * BLOCK).max(rows.first[2])..(kb * BLOCK + BLOCK).min(end[2]);
+                for jb in rows.first[1] / BLOCK..=(end[1] - 1) / BLOCK {
+                    let js = (jb * BLOCK).max(rows.first[1])..(jb * BLOCK + BLOCK).min(end[1]);
+                    let row = (kb * bj + jb) * bi;
+                    let (mut inside, mut crossed) = (0u128, false);
+                    for b in first_block..=last_block {
+                        let at = ((row + b) * c + component) * 2;
+                        let [low, high] = [ranges[at], ranges[at + 1]];
+                        crossed |= low < from && high >= from;
+                        inside |= (u128::from(low >= from) * 0b1111) << ((b - first_block) * BLOCK);
+                    }
+                    let same = (inside >> (start % BLOCK)) as u64 & mask;
+                    if !crossed && same == 0 {
+                        continue;
+                    }
+                    let to = rows.to[0] + start - rows.first[0];
+                    for k in ks.clone() {
+                        let layer = signs.layer_mut(rows.to[2] + k - rows.first[2]);
+                        for j in js.clone() {
+                            let bits = if crossed {
+                                let at = (rows.at(j - rows.first[1], k - rows.first[2]) + start - rows.first[0]) * c;
+                                match c {
+                                    1 => row_signs(&voxels[at..at + width], Threshold::From(from)).0,
+                                    _ => strided_signs(&voxels[at + component..], c, width, Threshold::From(from)).0,
+                                }
+                            } else {
+                                same
+                            };
+                            layer[rows.to[1] + j - rows.first[1]] |= u128::from(bits) << to;
+                        }
                     }
                 }
             }
@@ -525,9 +518,10 @@ mod tests {
                         let new =
                             || BlockSigns::new(lo.map(|n| n.saturating_sub(1)), count.map(|n: u32| n + 1), 1, false);
                         let (mut a, mut b) = (new(), new());
-                        row_by_row(voxels, Threshold::From(from), &brick, component, nodes, 0, &mut a);
+                        let page = ChannelPage { voxels, brick: &brick, component };
+                        page.row_by_row(Threshold::From(from), nodes, 0, &mut a);
                         let ranges = numbers(&frame[brick.ranges_at()..]);
-                        brick_signs(voxels, ranges, from, &brick, component, nodes, 0, &mut b);
+                        page.brick_signs(ranges, from, nodes, 0, &mut b);
                         assert_eq!(a.inside[0].rows(), b.inside[0].rows(), "{lo:?} {hi:?} {component}");
                     }
                 }

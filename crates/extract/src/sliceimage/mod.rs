@@ -33,7 +33,7 @@ pub use run::Pixels;
 use edges::Marked;
 use field::error::FieldError;
 use field::nodes::Nodes;
-use field::volume::{rgb_of, ChannelSpec, Missing, VolumeKind, VolumeLevel, VoxelType};
+use field::volume::{rgb_of, ChannelSpec, Missing, VolumeArray, VolumeKind, VolumeLevel, VoxelType};
 use kernels::draw::ScaleBar;
 use kernels::slice::{Filter, GridSlice, Pick, SliceArray, VolumeSlice};
 use output::{FieldSpec, FieldType, HeldMemory, OutputError, Provenance, RasterLayout, RasterWriter};
@@ -137,6 +137,140 @@ pub struct SliceArrays {
     pub run: RunStats,
 }
 
+/// Chosen channels of a level of a volume, in the order of a pixel's numbers.
+struct ChosenChannels<'a> {
+    view: VolumeView<'a>,
+    level: &'a VolumeLevel,
+    channels: Vec<usize>,
+    numbers: SliceNumbers,
+}
+
+impl<'a> ChosenChannels<'a> {
+    fn new(view: VolumeView<'a>, level: &'a VolumeLevel, choice: &VolumeChoice) -> Result<Self, FieldError> {
+        let channels = match &choice.channels {
+            Some(channels) => channels.clone(),
+            None => (0..view.channels.len()).collect(),
+        };
+        if channels.is_empty() {
+            return Err(FieldError::Usage("no channel of the volume is asked for".into()));
+        }
+        // All numbers of a pixel have one kind.
+        let names = |channel: &usize| {
+            let (spec, (array, _)) = view.channels.get(*channel).zip(level.valued(*channel))?;
+            let plain = view.kind == VolumeKind::Labels && !choice.as_numbers;
+            let plain = plain && spec.scale.is_none() && spec.missing.is_none();
+            Some(if plain { SliceNumbers::of(array.brick.voxel) } else { SliceNumbers::Doubles })
+        };
+        let kinds: Vec<SliceNumbers> = channels.iter().filter_map(names).collect();
+        let numbers = match kinds.split_first() {
+            Some((first, others)) if others.iter().all(|kind| kind == first) => *first,
+            _ => SliceNumbers::Doubles,
+        };
+        Ok(Self { view, level, channels, numbers })
+    }
+
+    /// The description of each channel, its array and its component.
+    fn each(&self) -> impl Iterator<Item = Result<(usize, &'a ChannelSpec, &'a VolumeArray, usize), FieldError>> + '_ {
+        let count = self.view.channels.len();
+        self.channels.iter().map(move |channel| {
+            let spec = self.view.channels.get(*channel).zip(self.level.valued(*channel));
+            let (spec, (array, component)) = spec.ok_or_else(|| {
+                FieldError::Usage(format!(
+                    "the volume has {count} channels, counted from 0; it has no channel {channel}"
+                ))
+            })?;
+            Ok((*channel, spec, array, component))
+        })
+    }
+
+    /// The arrays with the channels.
+    ///
+    /// # Errors
+    /// [`FieldError::Usage`] for an unknown channel.
+    fn arrays(&self, step: u32) -> Result<Vec<SliceArray>, FieldError> {
+        let mut arrays: Vec<SliceArray> = Vec::new();
+        for (to, found) in self.each().enumerate() {
+            let (channel, spec, array, component) = found?;
+            // Pages of values have NaN there already. A second comparison in double precision would also match
+            // neighbours of 64-bit numbers.
+            let is_stored = self.level.channel(channel).is_some_and(|(stored, _)| stored.id == array.id);
+            let pick = Pick {
+                component,
+                to,
+                scale: spec.scale.unwrap_or([1.0, 0.0]),
+                missing: if is_stored { spec.missing.clone() } else { Missing::none() },
+                names: self.numbers != SliceNumbers::Doubles,
+            };
+            match arrays.iter_mut().find(|known| known.id == array.id) {
+                Some(known) => known.picks.push(pick),
+                None => arrays.push(SliceArray {
+                    id: array.id,
+                    step: if array.steady { 0 } else { step },
+                    translation: array.translation,
+                    brick: array.brick,
+                    picks: vec![pick],
+                    by_opacity: false,
+                }),
+            }
+        }
+        Ok(arrays)
+    }
+
+    /// The stored type of a channel. Its values in `array` may have another.
+    fn stored_type(&self, channel: usize, array: &VolumeArray) -> VoxelType {
+        self.level.channel(channel).map_or(array.brick.voxel, |(stored, _)| stored.brick.voxel)
+    }
+
+    /// A quantity for each channel.
+    ///
+    /// # Errors
+    /// [`FieldError::Usage`] for an unknown channel.
+    fn fields(&self) -> Result<Vec<FieldSpec>, FieldError> {
+        self.each()
+            .map(|found| {
+                let (channel, spec, array, _) = found?;
+                let voxel = self.stored_type(channel, array);
+                // Single precision does not distinguish all of these numbers; those of labels are names.
+                let wide = voxel.size() > 4 || matches!(voxel, VoxelType::Int32 | VoxelType::Uint32);
+                let wide = wide || self.view.kind == VolumeKind::Labels;
+                let dtype = if wide { FieldType::F64 } else { FieldType::F32 };
+                let unit = if spec.units == "1" { String::new() } else { spec.units.clone() };
+                Ok(FieldSpec { name: spec.name.clone(), components: 1, dtype, unit })
+            })
+            .collect()
+    }
+
+    /// Colours that suit the channels, all of which are known.
+    fn look(&self) -> Option<SlicePaint> {
+        let (view, channels) = (&self.view, &self.channels);
+        match view.kind {
+            VolumeKind::Labels if channels.len() == 1 => {
+                let own = view.label_colors.iter().filter_map(|(label, colour)| Some((*label, rgb_of(colour)?)));
+                let own = own.collect();
+                Some(match self.numbers {
+                    SliceNumbers::Doubles => SlicePaint::Labels(own),
+                    _ => SlicePaint::Names(own),
+                })
+            }
+            // All of them: a single one is an ordinary number.
+            VolumeKind::Rgb | VolumeKind::Rgba if channels.len() == view.channels.len() => {
+                let last = *channels.last()?;
+                let (array, _) = self.level.valued(last)?;
+                Some(SlicePaint::Colours(self.stored_type(last, array)))
+            }
+            VolumeKind::Channels if channels.len() > 1 => {
+                let of = |channel: &usize| {
+                    let spec = &view.channels[*channel];
+                    let colour = spec.color.as_deref().and_then(rgb_of).unwrap_or(SPREAD[channel % SPREAD.len()]);
+                    (colour, spec.limits, spec.inverted)
+                };
+                Some(SlicePaint::Channels(channels.iter().map(of).collect()))
+            }
+            _ => None,
+        }
+    }
+}
+
 /// Prepares a slice of a volume.
 ///
 /// # Errors
@@ -149,92 +283,17 @@ pub fn of_volume(view: VolumeView<'_>, plane: &PlaneSpec, choice: &VolumeChoice)
     let level = view.levels.get(number).ok_or_else(|| {
         wrong(format!("the volume has {} levels, counted from 0, and level {number} is asked for", view.levels.len()))
     })?;
-    let channels = match &choice.channels {
-        Some(channels) => channels.clone(),
-        None => (0..view.channels.len()).collect(),
-    };
-    if channels.is_empty() {
-        return Err(wrong("no channel of the volume is asked for".into()));
-    }
-    let labels = view.kind == VolumeKind::Labels;
-    let mut arrays: Vec<SliceArray> = Vec::new();
-    let mut fields = Vec::new();
-    let mut voxel = VoxelType::Uint8;
-    // All numbers of a pixel have one kind.
-    let names = |channel: &usize| {
-        let (spec, (array, _)) = view.channels.get(*channel).zip(level.valued(*channel))?;
-        let plain = labels && !choice.as_numbers && spec.scale.is_none() && spec.missing.is_none();
-        Some(if plain { SliceNumbers::of(array.brick.voxel) } else { SliceNumbers::Doubles })
-    };
-    let kinds: Vec<SliceNumbers> = channels.iter().filter_map(names).collect();
-    let numbers = match kinds.split_first() {
-        Some((first, others)) if others.iter().all(|kind| kind == first) => *first,
-        _ => SliceNumbers::Doubles,
-    };
-    for (to, channel) in channels.iter().enumerate() {
-        let spec = view.channels.get(*channel).zip(level.valued(*channel));
-        let (spec, (array, component)) = spec.ok_or_else(|| {
-            wrong(format!(
-                "the volume has {} channels, counted from 0; it has no channel {channel}",
-                view.channels.len()
-            ))
-        })?;
-        // Pages of values have NaN there already. A second comparison in double precision would also match neighbours
-        // of 64-bit numbers.
-        let is_stored = level.channel(*channel).is_some_and(|(stored, _)| stored.id == array.id);
-        let pick = Pick {
-            component,
-            to,
-            scale: spec.scale.unwrap_or([1.0, 0.0]),
-            missing: if is_stored { spec.missing.clone() } else { Missing::none() },
-            names: numbers != SliceNumbers::Doubles,
-        };
-        match arrays.iter_mut().find(|known| known.id == array.id) {
-            Some(known) => known.picks.push(pick),
-            None => arrays.push(SliceArray {
-                id: array.id,
-                step: if array.steady { 0 } else { choice.step },
-                translation: array.translation,
-                brick: array.brick,
-                picks: vec![pick],
-                by_opacity: false,
-            }),
-        }
-        // The stored type, if values have another.
-        voxel = level.channel(*channel).map_or(array.brick.voxel, |(stored, _)| stored.brick.voxel);
-        // Single precision does not distinguish all of these numbers; those of labels are names.
-        let wide = voxel.size() > 4 || matches!(voxel, VoxelType::Int32 | VoxelType::Uint32);
-        let dtype = if labels || wide { FieldType::F64 } else { FieldType::F32 };
-        let unit = if spec.units == "1" { String::new() } else { spec.units.clone() };
-        fields.push(FieldSpec { name: spec.name.clone(), components: 1, dtype, unit });
-    }
-    let colours = matches!(view.kind, VolumeKind::Rgb | VolumeKind::Rgba);
-    let look = match view.kind {
-        VolumeKind::Labels if channels.len() == 1 => {
-            let own = view.label_colors.iter().filter_map(|(label, colour)| Some((*label, rgb_of(colour)?)));
-            let own = own.collect();
-            Some(if numbers == SliceNumbers::Doubles { SlicePaint::Labels(own) } else { SlicePaint::Names(own) })
-        }
-        // All of them: a single one is an ordinary number.
-        VolumeKind::Rgb | VolumeKind::Rgba if channels.len() == view.channels.len() => Some(SlicePaint::Colours(voxel)),
-        VolumeKind::Channels if channels.len() > 1 => {
-            let of = |channel: &usize| {
-                let spec = &view.channels[*channel];
-                let colour = spec.color.as_deref().and_then(rgb_of).unwrap_or(SPREAD[channel % SPREAD.len()]);
-                (colour, spec.limits, spec.inverted)
-            };
-            Some(SlicePaint::Channels(channels.iter().map(of).collect()))
-        }
-        _ => None,
-    };
-    if colours && look.is_some() {
+    let chosen = ChosenChannels::new(view, level, choice)?;
+    let (mut arrays, mut fields) = (chosen.arrays(choice.step)?, chosen.fields()?);
+    let (look, numbers, components) = (chosen.look(), chosen.numbers, chosen.channels.len());
+    if matches!(look, Some(SlicePaint::Colours(_))) {
         // One quantity, as in pictures.
-        let components = fields.len();
         if let (4, [array]) = (components, &mut arrays[..]) {
             array.by_opacity = true;
         }
         fields = vec![FieldSpec { name: "colour".into(), components, dtype: FieldType::F32, unit: String::new() }];
     }
+    let labels = view.kind == VolumeKind::Labels;
     let filter = choice.filter.unwrap_or(if labels { Filter::Nearest } else { Filter::Trilinear });
     if labels && filter == Filter::Trilinear {
         return Err(wrong("between two labels there is nothing: slices of labels take the nearest voxel".into()));
@@ -242,7 +301,7 @@ pub fn of_volume(view: VolumeView<'_>, plane: &PlaneSpec, choice: &VolumeChoice)
     let plane = in_voxels(&laid.plane, &level.placement)?;
     let slice = VolumeSlice { plane, dims: level.dims, arrays, filter };
     let nothing = if numbers == SliceNumbers::Doubles { f64::NAN } else { 0.0 };
-    let what = SliceSource::Volume(VolumeSource { slice, components: channels.len(), nothing });
+    let what = SliceSource::Volume(VolumeSource { slice, components, nothing });
     Ok(Slice {
         laid,
         fields,

@@ -6,7 +6,7 @@
 //! float32 if all its inputs are, else float64.
 
 use super::planes::Planes;
-use super::reach::{arm, around, largest, own, short, star, NodeReach};
+use super::reach::{arm, around, largest, own, short, star};
 use super::stencil::metrics;
 use crate::catalog::DType;
 use crate::expression::compile::ZoneConstant;
@@ -73,6 +73,21 @@ pub struct DerivedPages {
     pub(super) plane: usize,
     /// Bytes of scratch for inputs, planes, their usable nodes, and blocks.
     sizes: [usize; 4],
+}
+
+/// Adjacent nodes of a row among the points of a block.
+struct NodeRow {
+    /// Number of the first point.
+    point: usize,
+    /// Its node.
+    node: [u32; 3],
+    count: usize,
+}
+
+impl NodeRow {
+    fn points(&self) -> core::ops::Range<usize> {
+        self.point..self.point + self.count
+    }
 }
 
 const ALIGNED: usize = 64;
@@ -257,13 +272,13 @@ impl DerivedPages {
                 planes.fill(filled, registers);
                 filled += 1;
             }
-            let mut rows: Vec<(usize, u32, u32, usize)> = Vec::with_capacity(8);
+            let mut rows: Vec<NodeRow> = Vec::with_capacity(8);
             let (mut j, mut i, mut count) = (mine.lo[1], mine.lo[0], 0);
             while j < mine.hi[1] {
                 let n = (BLOCK - count).min((mine.hi[0] - i) as usize);
                 planes.differences([i, j, k], n, count, differences);
                 planes.uncollapse([i, j, k], n, count, differences);
-                rows.push((count, i, j, n));
+                rows.push(NodeRow { point: count, node: [i, j, k], count: n });
                 count += n;
                 i += n as u32;
                 if i == mine.hi[0] {
@@ -271,7 +286,7 @@ impl DerivedPages {
                 }
                 if count == BLOCK || j == mine.hi[1] {
                     self.block(count, differences, metric, gradients, thin);
-                    self.finish(&reach, k, &rows, given, raw, gradients, registers, frame);
+                    self.finish(&planes, &rows, gradients, registers, frame);
                     rows.clear();
                     count = 0;
                 }
@@ -304,14 +319,10 @@ impl DerivedPages {
     }
 
     /// Computes the page's numbers from the gradients of a block.
-    #[allow(clippy::too_many_arguments)] // the parts of one scratch
     fn finish(
         &self,
-        reach: &NodeReach,
-        k: u32,
-        rows: &[(usize, u32, u32, usize)],
-        given: OfStep,
-        raw: &[u8],
+        planes: &Planes<'_>,
+        rows: &[NodeRow],
         gradients: &[Register],
         registers: &mut [Register],
         frame: &mut [u8],
@@ -320,17 +331,18 @@ impl DerivedPages {
         self.parts.outer.run(registers, &mut |what, to| match what {
             Operation::Input { array, component } => {
                 let Some(input) = self.inputs.iter().find(|i| i.array == array) else { return };
-                for &(b, i, j, n) in rows {
-                    let element = if input.around { reach.place([i, j, k]) } else { t.node([i, j, k]).element };
-                    input.slot.elements(&raw[input.at..], usize::from(component), element, &mut to[b..b + n]);
+                let raw = &planes.raw[input.at..];
+                for row in rows {
+                    let element = if input.around { planes.around.place(row.node) } else { t.node(row.node).element };
+                    input.slot.elements(raw, usize::from(component), element, &mut to[row.points()]);
                 }
             }
-            Operation::Given(g) => *to = [given.get(g); BLOCK],
+            Operation::Given(g) => *to = [planes.given.get(g); BLOCK],
             Operation::Gradient { of, axis } => *to = gradients[3 * of + usize::from(axis)],
             Operation::Constant(_) => {}
         });
-        for &(b, i, j, n) in rows {
-            self.store(registers, b..b + n, t.node([i, j, k]).element, frame);
+        for row in rows {
+            self.store(registers, row.points(), t.node(row.node).element, frame);
         }
     }
 

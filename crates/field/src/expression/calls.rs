@@ -4,6 +4,39 @@ use super::compile::{kind, Compiler, Id, Nine, One, Operand, Two, TypedValue};
 use super::{Expression, Function, Wrong};
 use crate::units::{Dimension, Unit};
 
+impl TypedValue {
+    /// A computed scalar.
+    fn scalar(part: Id, dimension: Option<Dimension>) -> Self {
+        Self { parts: vec![part], dimension, literal: None }
+    }
+}
+
+/// The operation of a function of one number; that of `not` takes truth.
+fn of_one_number(f: Function) -> Option<One> {
+    match f {
+        Function::Abs => Some(One::Abs),
+        Function::Floor => Some(One::Floor),
+        Function::Ceil => Some(One::Ceil),
+        Function::Sign => Some(One::Sign),
+        Function::Sqrt => Some(One::Sqrt),
+        Function::Exp => Some(One::Exp),
+        Function::Log => Some(One::Log),
+        Function::Log10 => Some(One::Log10),
+        Function::Sin => Some(One::Sin),
+        Function::Cos => Some(One::Cos),
+        Function::Tan => Some(One::Tan),
+        Function::Asin => Some(One::Asin),
+        Function::Acos => Some(One::Acos),
+        Function::Atan => Some(One::Atan),
+        _ => None,
+    }
+}
+
+/// The dimension of angles.
+fn angle() -> Option<Dimension> {
+    Unit::parse("rad").ok().map(|u| u.dimension)
+}
+
 impl Compiler<'_> {
     pub(super) fn power(&mut self, a: TypedValue, b: TypedValue, column: usize) -> Result<TypedValue, Wrong> {
         self.scalars(&[a.clone(), b.clone()], column, "a power")?;
@@ -69,66 +102,24 @@ impl Compiler<'_> {
     pub(super) fn call(&mut self, f: Function, args: &[Expression], column: usize) -> Result<TypedValue, Wrong> {
         let values = args.iter().map(|a| self.value(a)).collect::<Result<Vec<_>, _>>()?;
         let what = format!("{}()", f.name());
-        let wide = |v: &TypedValue| match v.parts.len() {
-            1 => Err(Wrong::at(column, format!("{what} takes a vector, not a scalar"))),
-            _ => Ok(()),
-        };
         let first = &values[0];
         let a = first.parts[0];
-        let plain = |part: Id, dimension: Option<Dimension>| TypedValue { parts: vec![part], dimension, literal: None };
-        let angle = Unit::parse("rad").ok().map(|u| u.dimension);
-        let one = match f {
-            Function::Abs => Some(One::Abs),
-            Function::Floor => Some(One::Floor),
-            Function::Ceil => Some(One::Ceil),
-            Function::Sign => Some(One::Sign),
-            Function::Sqrt => Some(One::Sqrt),
-            Function::Exp => Some(One::Exp),
-            Function::Log => Some(One::Log),
-            Function::Log10 => Some(One::Log10),
-            Function::Sin => Some(One::Sin),
-            Function::Cos => Some(One::Cos),
-            Function::Tan => Some(One::Tan),
-            Function::Asin => Some(One::Asin),
-            Function::Acos => Some(One::Acos),
-            Function::Atan => Some(One::Atan),
-            _ => None,
-        };
-        if let Some(one) = one {
+        if let Some(one) = of_one_number(f) {
             self.scalars(&values, column, &what)?;
-            let dimension = match f {
-                Function::Abs | Function::Floor | Function::Ceil => first.dimension,
-                Function::Sign => Some(Dimension::NONE),
-                Function::Sqrt => match first.dimension {
-                    Some(d) => Some(
-                        d.power(0.5)
-                            .ok_or_else(|| Wrong::at(column, format!("the square root of '{d}' is no unit")))?,
-                    ),
-                    None => None,
-                },
-                _ => {
-                    self.number(first, column, &what)?;
-                    let inverse = matches!(f, Function::Asin | Function::Acos | Function::Atan);
-                    if inverse {
-                        angle
-                    } else {
-                        Some(Dimension::NONE)
-                    }
-                }
-            };
-            return Ok(plain(self.one(one, a), dimension));
+            let dimension = self.dimension_of_one(f, first, column, &what)?;
+            return Ok(TypedValue::scalar(self.one(one, a), dimension));
         }
         match f {
             Function::Min | Function::Max => {
                 self.scalars(&values, column, &what)?;
                 let dimension = self.same(first, &values[1], column, "compare")?;
                 let o = if f == Function::Min { Two::Min } else { Two::Max };
-                Ok(plain(self.two(o, a, values[1].parts[0]), dimension))
+                Ok(TypedValue::scalar(self.two(o, a, values[1].parts[0]), dimension))
             }
             Function::Atan2 => {
                 self.scalars(&values, column, &what)?;
                 self.same(first, &values[1], column, "compare")?;
-                Ok(plain(self.two(Two::Atan2, a, values[1].parts[0]), angle))
+                Ok(TypedValue::scalar(self.two(Two::Atan2, a, values[1].parts[0]), angle()))
             }
             Function::Pow => {
                 let [base, exponent] = [values[0].clone(), values[1].clone()];
@@ -136,53 +127,86 @@ impl Compiler<'_> {
             }
             Function::Not => {
                 self.scalars(&values, column, "'not'")?;
-                Ok(plain(self.one(One::Not, a), Some(Dimension::NONE)))
+                Ok(TypedValue::scalar(self.one(One::Not, a), Some(Dimension::NONE)))
             }
-            Function::Where => {
-                let (yes, no) = (&values[1], &values[2]);
-                if first.parts.len() != 1 || yes.parts.len() != no.parts.len() {
-                    let found = values.iter().map(|v| kind(&v.parts)).collect::<Vec<_>>().join(", ");
-                    let what = format!("where() takes a condition and two of a kind, found {found}");
-                    return Err(Wrong::at(column, what));
-                }
-                let dimension = self.same(yes, no, column, "choose between")?;
-                let parts =
-                    yes.parts.iter().zip(&no.parts).map(|(y, n)| self.node(Operand::Select(a, *y, *n))).collect();
-                Ok(TypedValue { parts, dimension, literal: None })
-            }
+            Function::Where => self.choice(&values, column),
             Function::Vector => {
                 self.scalars(&values, column, &what)?;
                 let mut dimension = self.same(first, &values[1], column, "put together")?;
-                let both = TypedValue { dimension, ..plain(a, None) };
+                let both = TypedValue { dimension, ..TypedValue::scalar(a, None) };
                 dimension = self.same(&both, &values[2], column, "put together")?;
                 Ok(TypedValue { parts: values.iter().map(|v| v.parts[0]).collect(), dimension, literal: None })
             }
-            Function::Magnitude => {
-                let dimension = first.dimension;
-                let part = match first.parts.len() {
-                    1 => self.one(One::Abs, a),
-                    _ => {
-                        let square = self.dot(&first.parts, &first.parts);
-                        self.one(One::Sqrt, square)
-                    }
-                };
-                Ok(plain(part, dimension))
-            }
-            Function::Dot | Function::Cross => {
-                wide(first)?;
-                wide(&values[1])?;
-                let dimension = match first.dimension.zip(values[1].dimension) {
-                    Some((x, y)) => {
-                        Some(x.times(y).ok_or_else(|| Wrong::at(column, "the powers of the unit grow too large"))?)
-                    }
-                    None => None,
-                };
-                let (x, y) = (first.parts.clone(), values[1].parts.clone());
-                let parts = if f == Function::Dot { vec![self.dot(&x, &y)] } else { self.cross(&x, &y) };
-                Ok(TypedValue { parts, dimension, literal: None })
-            }
+            Function::Magnitude => Ok(self.magnitude(first)),
+            Function::Dot | Function::Cross => self.product(f, first, &values[1], column),
             _ => self.derivative(f, first, column, &what),
         }
+    }
+
+    /// The dimension of a function of one number ([`of_one_number`]).
+    fn dimension_of_one(
+        &self,
+        f: Function,
+        of: &TypedValue,
+        column: usize,
+        what: &str,
+    ) -> Result<Option<Dimension>, Wrong> {
+        match f {
+            Function::Abs | Function::Floor | Function::Ceil => Ok(of.dimension),
+            Function::Sign => Ok(Some(Dimension::NONE)),
+            Function::Sqrt => {
+                let root = |d: Dimension| {
+                    d.power(0.5).ok_or_else(|| Wrong::at(column, format!("the square root of '{d}' is no unit")))
+                };
+                of.dimension.map(root).transpose()
+            }
+            _ => {
+                self.number(of, column, what)?;
+                let inverse = matches!(f, Function::Asin | Function::Acos | Function::Atan);
+                Ok(if inverse { angle() } else { Some(Dimension::NONE) })
+            }
+        }
+    }
+
+    /// `where()` of a condition and two values.
+    fn choice(&mut self, values: &[TypedValue], column: usize) -> Result<TypedValue, Wrong> {
+        let (condition, yes, no) = (&values[0], &values[1], &values[2]);
+        if condition.parts.len() != 1 || yes.parts.len() != no.parts.len() {
+            let found = values.iter().map(|v| kind(&v.parts)).collect::<Vec<_>>().join(", ");
+            let what = format!("where() takes a condition and two of a kind, found {found}");
+            return Err(Wrong::at(column, what));
+        }
+        let dimension = self.same(yes, no, column, "choose between")?;
+        let a = condition.parts[0];
+        let parts = yes.parts.iter().zip(&no.parts).map(|(y, n)| self.node(Operand::Select(a, *y, *n))).collect();
+        Ok(TypedValue { parts, dimension, literal: None })
+    }
+
+    fn magnitude(&mut self, of: &TypedValue) -> TypedValue {
+        let part = match of.parts[..] {
+            [part] => self.one(One::Abs, part),
+            _ => {
+                let square = self.dot(&of.parts, &of.parts);
+                self.one(One::Sqrt, square)
+            }
+        };
+        TypedValue::scalar(part, of.dimension)
+    }
+
+    /// `dot()` or `cross()` of two vectors.
+    fn product(&mut self, f: Function, a: &TypedValue, b: &TypedValue, column: usize) -> Result<TypedValue, Wrong> {
+        if a.parts.len() == 1 || b.parts.len() == 1 {
+            return Err(Wrong::at(column, format!("{}() takes a vector, not a scalar", f.name())));
+        }
+        let dimension = match a.dimension.zip(b.dimension) {
+            Some((x, y)) => Some(x.times(y).ok_or_else(|| Wrong::at(column, "the powers of the unit grow too large"))?),
+            None => None,
+        };
+        let parts = match f {
+            Function::Dot => vec![self.dot(&a.parts, &b.parts)],
+            _ => self.cross(&a.parts, &b.parts),
+        };
+        Ok(TypedValue { parts, dimension, literal: None })
     }
 
     fn derivative(&mut self, f: Function, v: &TypedValue, column: usize, what: &str) -> Result<TypedValue, Wrong> {

@@ -265,8 +265,8 @@ impl LineFile {
             *line += piece.lines;
             return Ok(ControlFlow::Continue(()));
         };
-        let arrays: Vec<&NamedColumn> =
-            names.iter().filter_map(|name| piece.arrays.iter().find(|array| array.name == *name)).collect();
+        let arrays = names.iter().filter_map(|name| piece.arrays.iter().find(|array| array.name == *name)).collect();
+        let columns = DrawnColumns { connectivity: piece.connectivity.as_ref(), points, arrays };
         let total = piece.connectivity.as_ref().unwrap_or(points).tuples;
         let lead = u64::from(piece.offsets_lead);
         let (mut ends, mut start, mut done) = (Vec::new(), 0u64, 0u64);
@@ -288,7 +288,7 @@ impl LineFile {
                         builder.split(*line);
                     }
                     let part = (end - start).min(builder.room() as u64).min(BLOCK as u64) as usize;
-                    gather.read(piece, points, &arrays, piece.first_cell + done, start, part, &mut builder.chunk)?;
+                    gather.read(&columns, piece.first_cell + done, start, part, &mut builder.chunk)?;
                     start += part as u64;
                 }
                 builder.end_line();
@@ -338,6 +338,15 @@ fn magnitude(tuple: &[f64]) -> f64 {
     }
 }
 
+/// The columns of a piece that its chunks are read from.
+struct DrawnColumns<'a> {
+    /// `None` if lines use the points in order.
+    connectivity: Option<&'a Column>,
+    points: &'a Column,
+    /// The requested arrays.
+    arrays: Vec<&'a NamedColumn>,
+}
+
 /// Buffers for fetching points and their values.
 #[derive(Default)]
 struct FetchBuffers {
@@ -346,13 +355,11 @@ struct FetchBuffers {
 }
 
 impl FetchBuffers {
-    /// Appends `count` points of a line, from place `start` of the connectivity on, with their values.
-    #[allow(clippy::too_many_arguments)] // source, count, and destination
+    /// Appends `count` points of a line, from place `start` of the connectivity on, with their values. The line's tuple
+    /// in arrays of cells is `cell`.
     fn read(
         &mut self,
-        piece: &PointPiece,
-        points: &Column,
-        arrays: &[&NamedColumn],
+        columns: &DrawnColumns<'_>,
         cell: u64,
         start: u64,
         count: usize,
@@ -360,7 +367,7 @@ impl FetchBuffers {
     ) -> Result<(), String> {
         // Runs of consecutive points: mostly one, since writers number points along the lines.
         let mut runs: Vec<(u64, usize)> = Vec::new();
-        match &piece.connectivity {
+        match columns.connectivity {
             None => runs.push((start, count)),
             Some(connectivity) => {
                 self.indices.clear();
@@ -376,9 +383,9 @@ impl FetchBuffers {
         }
         for (first, n) in runs {
             self.flat.clear();
-            points.read(first, n, &mut self.flat)?;
+            columns.points.read(first, n, &mut self.flat)?;
             chunk.points.extend(self.flat.chunks_exact(3).map(|p| [p[0], p[1], p[2]]));
-            for (array, values) in arrays.iter().zip(&mut chunk.values) {
+            for (array, values) in columns.arrays.iter().zip(&mut chunk.values) {
                 self.flat.clear();
                 match array.on {
                     LineArrayOn::Point => {

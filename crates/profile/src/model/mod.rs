@@ -41,6 +41,14 @@ struct Turn {
     ends: bool,
 }
 
+/// A turn of a task as the log has it; runs number their tasks from the beginning.
+struct LoggedTurn {
+    task: u64,
+    window: u32,
+    steps: u64,
+    ends: bool,
+}
+
 /// A page on its way, once.
 #[derive(Clone, Copy, Debug)]
 struct PageLoad {
@@ -143,7 +151,8 @@ impl Recording {
                 }
             }
             Event::Task { task, did, took_us, steps, window, .. } => {
-                self.turn(at_us, thread, *task, *did, *took_us, *steps, *window);
+                let turn = LoggedTurn { task: *task, window: *window, steps: *steps, ends: *did == Did::End };
+                self.turn(at_us, thread, *took_us, turn);
             }
             Event::Compute { took_us, .. } => {
                 self.compute_us += took_us;
@@ -180,8 +189,8 @@ impl Recording {
         *life = (life.0.min(begin), life.1.max(at_us));
     }
 
-    #[allow(clippy::too_many_arguments)] // one event's fields
-    fn turn(&mut self, at_us: u64, thread: u32, task: u64, did: Did, took_us: u64, steps: u64, window: u32) {
+    fn turn(&mut self, at_us: u64, thread: u32, took_us: u64, logged: LoggedTurn) {
+        let LoggedTurn { task, window, steps, ends } = logged;
         let begin = at_us.saturating_sub(took_us);
         if self.first_us.is_some() && self.active.is_empty() {
             // Between two runs, or during other work.
@@ -192,7 +201,7 @@ impl Recording {
         self.lives(at_us, thread, took_us);
         self.all_turns += 1;
         self.all_steps += steps as f64;
-        if did == Did::End {
+        if ends {
             self.active.remove(&task);
         } else {
             self.active.insert(task, ());
@@ -206,13 +215,13 @@ impl Recording {
         let next = self.task_count;
         let number = *self.tasks.entry(task).or_insert(next);
         self.task_count = self.task_count.max(number + 1);
-        if did == Did::End {
+        if ends {
             // The next run numbers its tasks from the beginning.
             self.tasks.remove(&task);
         }
         let task = number;
         let steps = u32::try_from(steps).unwrap_or(u32::MAX);
-        let turn = Turn { task, window, steps, loads: u32::MAX, ends: did == Did::End };
+        let turn = Turn { task, window, steps, loads: u32::MAX, ends };
         self.turns.push(turn);
         self.open.insert(thread, (self.turns.len() - 1, Vec::new()));
     }

@@ -136,7 +136,7 @@ impl PagedVoxels {
         array: &VolumeArray,
         pairs: &Pairs,
         pages: &[([u32; 3], PageId)],
-        points: &[Range<usize>; 3],
+        wanted: &VoxelBox<'_>,
         out: &mut [u8],
     ) -> Result<(), FieldError> {
         let pager = &self.session.pager;
@@ -148,7 +148,7 @@ impl PagedVoxels {
             Ok(hold) => hold,
             // One page at a time then.
             Err(FieldError::LimitTooSmall { .. }) if pages.len() > 1 => {
-                return pages.iter().try_for_each(|one| self.read_pages(array, pairs, &[*one], points, out));
+                return pages.iter().try_for_each(|one| self.read_pages(array, pairs, &[*one], wanted, out));
             }
             Err(e) => return Err(e),
         };
@@ -157,7 +157,7 @@ impl PagedVoxels {
             match worker.page(*id) {
                 Lookup::Here(frame) => {
                     let low = [0, 1, 2].map(|a| (at[a] * array.translation.page[a]) as usize);
-                    copy(&array.brick, frame, low, pairs, points, self.components, self.voxel, out);
+                    wanted.copy(&VoxelPage { brick: &array.brick, frame, low }, pairs, out);
                 }
                 Lookup::Failed(e) => return Err(FieldError::Page(e.clone())),
                 Lookup::Absent => return Err(FieldError::Internal("a held page is absent")),
@@ -181,6 +181,7 @@ impl VoxelRows for PagedVoxels {
             return Ok(());
         }
         let ledger = self.session.pager.ledger();
+        let wanted = VoxelBox { points, components: self.components, voxel: self.voxel };
         for (array, pairs) in self.arrays(group)? {
             let t = &array.translation;
             let step = if array.steady { 0 } else { step as u32 };
@@ -200,7 +201,7 @@ impl VoxelRows for PagedVoxels {
             let free = ledger.limit().saturating_sub(others);
             let at_once = (free / SHARE / (2 * array.brick.bytes() as u64)).clamp(1, 4096) as usize;
             for some in pages.chunks(at_once) {
-                self.read_pages(array, &pairs, some, points, out)?;
+                self.read_pages(array, &pairs, some, &wanted, out)?;
             }
         }
         Ok(())
@@ -211,42 +212,55 @@ impl VoxelRows for PagedVoxels {
     }
 }
 
-/// Copies the part of a box that lies in a page whose first voxel is `low`.
-#[allow(clippy::too_many_arguments)] // from where to where, and how
-fn copy(
-    brick: &Brick,
-    frame: &[u8],
+/// A page with its numbers.
+struct VoxelPage<'a> {
+    brick: &'a Brick,
+    frame: &'a [u8],
+    /// Its first voxel.
     low: [usize; 3],
-    pairs: &Pairs,
-    points: &[Range<usize>; 3],
+}
+
+/// A box of voxels as a conversion wants it.
+struct VoxelBox<'a> {
+    /// Voxels along each axis.
+    points: &'a [Range<usize>; 3],
+    /// Numbers of a voxel.
     components: usize,
+    /// Their type.
     voxel: VoxelType,
-    out: &mut [u8],
-) {
-    let page = brick.page.map(|n| n as usize);
-    let [is, js, ks] = [0, 1, 2].map(|a| points[a].start.max(low[a])..points[a].end.min(low[a] + page[a]));
-    let (from_size, to_size) = (brick.voxel.size(), voxel.size());
-    let same = brick.voxel == voxel;
-    let whole = same && components == brick.components && pairs.iter().enumerate().all(|(n, p)| *p == (n, n));
-    let count = is.len();
-    for k in ks {
-        for j in js.clone() {
-            let row = ((k - low[2]) * page[1] + j - low[1]) * page[0] + is.start - low[0];
-            let target = ((k - points[2].start) * points[1].len() + j - points[1].start) * points[0].len() + is.start
-                - points[0].start;
-            let from = &frame[row * brick.components * from_size..][..count * brick.components * from_size];
-            let to = &mut out[target * components * to_size..][..count * components * to_size];
-            if whole {
-                to.copy_from_slice(from);
-                continue;
-            }
-            for (component, at) in pairs {
-                let from = from.chunks_exact(brick.components * from_size).map(|v| &v[component * from_size..]);
-                let to = to.chunks_exact_mut(components * to_size).map(|v| &mut v[at * to_size..]);
-                if same {
-                    from.zip(to).for_each(|(from, to)| to[..to_size].copy_from_slice(&from[..from_size]));
-                } else {
-                    with_voxel!(brick.voxel, F => from.zip(to).for_each(|(from, to)| widen::<F>(from, voxel, to)));
+}
+
+impl VoxelBox<'_> {
+    /// Copies the part of the box that lies in a page.
+    fn copy(&self, from: &VoxelPage<'_>, pairs: &Pairs, out: &mut [u8]) {
+        let Self { points, components, voxel } = *self;
+        let VoxelPage { brick, frame, low } = *from;
+        let page = brick.page.map(|n| n as usize);
+        let [is, js, ks] = [0, 1, 2].map(|a| points[a].start.max(low[a])..points[a].end.min(low[a] + page[a]));
+        let (from_size, to_size) = (brick.voxel.size(), voxel.size());
+        let same = brick.voxel == voxel;
+        let whole = same && components == brick.components && pairs.iter().enumerate().all(|(n, p)| *p == (n, n));
+        let count = is.len();
+        for k in ks {
+            for j in js.clone() {
+                let row = ((k - low[2]) * page[1] + j - low[1]) * page[0] + is.start - low[0];
+                let target = ((k - points[2].start) * points[1].len() + j - points[1].start) * points[0].len()
+                    + is.start
+                    - points[0].start;
+                let from = &frame[row * brick.components * from_size..][..count * brick.components * from_size];
+                let to = &mut out[target * components * to_size..][..count * components * to_size];
+                if whole {
+                    to.copy_from_slice(from);
+                    continue;
+                }
+                for (component, at) in pairs {
+                    let from = from.chunks_exact(brick.components * from_size).map(|v| &v[component * from_size..]);
+                    let to = to.chunks_exact_mut(components * to_size).map(|v| &mut v[at * to_size..]);
+                    if same {
+                        from.zip(to).for_each(|(from, to)| to[..to_size].copy_from_slice(&from[..from_size]));
+                    } else {
+                        with_voxel!(brick.voxel, F => from.zip(to).for_each(|(from, to)| widen::<F>(from, voxel, to)));
+                    }
                 }
             }
         }
@@ -335,7 +349,8 @@ mod tests {
         // Voxels (3, 1..3) of a box that begins at (3, 1); the page begins at (2, 2).
         let points = [3..4, 1..3, 0..1];
         let mut out = vec![255u8; 2 * 3 * 2];
-        copy(&brick, &frame, [2, 2, 0], &vec![(0, 2), (1, 0)], &points, 3, Int16, &mut out);
+        let page = VoxelPage { brick: &brick, frame: &frame, low: [2, 2, 0] };
+        VoxelBox { points: &points, components: 3, voxel: Int16 }.copy(&page, &vec![(0, 2), (1, 0)], &mut out);
         let numbers: Vec<i16> = out.chunks_exact(2).map(|b| i16::from_ne_bytes([b[0], b[1]])).collect();
         assert_eq!(numbers, [-1, -1, -1, 3, -1, 2], "only row 2 lies in the page, and there is no component 1");
     }
