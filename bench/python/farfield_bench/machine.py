@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict
 
 
 class Machine(BaseModel):
-    """Properties of a machine that affect the figures."""
+    """A machine, as far as it bears on the figures."""
 
     model_config = ConfigDict(extra="forbid")
 

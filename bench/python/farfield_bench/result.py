@@ -31,7 +31,7 @@ class _Document(BaseModel):
 
 
 class Stop(_Document):
-    """Why an arm has no figures, or too few."""
+    """Why an arm has no figures, or fewer than asked for."""
 
     what: Literal["over", "killed", "refused"]
     """Over: stopped after far longer than the arm that it is compared with. Killed: by its memory limit. Refused: it
@@ -44,7 +44,7 @@ class Stop(_Document):
 
 
 class Condition(_Document):
-    """A need of an experiment, or an option, and whether the machine has it. Arms with unmet needs are left out."""
+    """What an experiment needs of the machine, or would use, and whether it is there. Arms that need what is not are left out."""
 
     what: str
     here: bool
