@@ -78,7 +78,7 @@ def measure(recorder: Recorder) -> None:
                 read_bytes=run.read_bytes,
             )
     if late:
-        recorder.note(f"mmap was not done after {timeout_s:g} s with {', '.join(late)}.")
+        recorder.note(f"mmap did not finish within {timeout_s:g} s with {', '.join(late)}.")
     recorder.note(f"Pages touched: {touched / MIB:,.0f} MiB of {size / MIB:,.0f} MiB.")
     base_wall = recorder.median("Farfield, no limit", "wall_s")
     recorder.claim("pages touched over the largest limit", touched / (size / SHARES[0]), ">=", 2, unit="times")

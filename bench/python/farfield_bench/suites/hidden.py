@@ -41,7 +41,7 @@ def measure(recorder: Recorder) -> None:
     spec = {"kind": "pathline", "direction": "forward", "seeds": seeds, "max_steps": 1_000_000, "points": "steps"}
     cores, takes = sorted(os.sched_getaffinity(0)), (64 if quick else 1024) * common.MIB
     if len(cores) < 2:
-        recorder.note("Two cores were asked for; this machine has one.")
+        recorder.note("Without the arms on two cores: this machine has one.")
     rows: list[list[str | float | int]] = []
     outputs: dict[str, Path] = {}
     devices = list(DEVICES)[:2] if quick else list(DEVICES)

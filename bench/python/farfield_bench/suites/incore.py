@@ -43,7 +43,7 @@ def measure(recorder: Recorder) -> None:
     best = min(reach, key=lambda s: s["cpu_s"])
     enough = [s for s in ours if s["median"] <= goal["median"] and s["high"] <= goal["high"]]
     if not enough:
-        recorder.note("No tolerance of Farfield reached VTK's error; the tightest was taken.")
+        recorder.note("No tolerance of Farfield reached VTK's error; the tightest is used.")
     tolerance = max(enough, key=lambda s: s["tolerance"], default=ours[-1])["tolerance"]
     recorder.table(
         f"Achieved errors, {few:,} seeds",

@@ -112,7 +112,7 @@ def measure(recorder: Recorder) -> None:
             options[option] = [value]
         found = replay(log, policies=["clock"], progress=False, **options)
         if not found["times"]:
-            recorder.note(f"{case.name}: left out, no page was dropped that a larger limit would have kept.")
+            recorder.note(f"{case.name}: left out, since a larger limit would save no eviction.")
             continue
         before, after = f"{case.name}: before", f"{case.name}: after"
         for _ in range(recorder.runs):

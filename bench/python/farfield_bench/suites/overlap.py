@@ -34,7 +34,7 @@ def measure(recorder: Recorder) -> None:
     late: list[float] = []
     for workers in (1, 2):
         if len(cores) < workers:
-            recorder.note("Two cores were asked for; this machine has one.")
+            recorder.note("Without the arms on two cores: this machine has one.")
             break
         use = cores[:workers]
         title = f"{workers} core" + "s" * (workers > 1)

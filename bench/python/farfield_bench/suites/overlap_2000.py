@@ -45,7 +45,7 @@ def measure(recorder: Recorder) -> None:
     spec = {"kind": "pathline", "direction": "forward", "seeds": seeds, "max_steps": 1_000_000, "points": "steps"}
     cores, takes = sorted(os.sched_getaffinity(0)), (64 if quick else 1024) * common.MIB
     if len(cores) < 2:
-        recorder.note("Two cores were asked for; this machine has one.")
+        recorder.note("Without the arms on two cores: this machine has one.")
     paper = Paper("Visapult's ten steps")
     columns = ["", "N", "L, s", "R, s", "serial, s", "N (L + R), s", "overlapped, s", "N max + min, s", "over it"]
     rows: list[list[str | float | int]] = []

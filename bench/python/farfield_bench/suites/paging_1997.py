@@ -92,7 +92,7 @@ def measure(recorder: Recorder) -> None:
         swap = stack.enter_context(rights.swap(recorder.work, largest)).record(recorder)
         if not bounded:
             recorder.note(
-                "Without the local arms: they need a memory cgroup. What is touched and the remote arms are here."
+                "Without the local arms: they need a memory cgroup. Pages touched and the remote arms are here."
             )
         for one in kin(recorder):
             ways, grown = _ways(recorder, one, cache, swap)

@@ -57,7 +57,7 @@ def measure(recorder: Recorder) -> None:
             limit = touched >> SHARES[within] if touched else common.PLENTY
             if limit < LEAST:
                 recorder.note(
-                    f"{name}: {within} of {touched / MIB:.0f} MiB is less than any run can do with, so none was recorded."
+                    f"{name}: {within} of {touched / MIB:.0f} MiB is too little for any run, so none was recorded."
                 )
                 continue
             log, output = recorder.work / "policies.events", recorder.work / "policies.npz"
@@ -101,7 +101,7 @@ def measure(recorder: Recorder) -> None:
         farthest = "replays of runs with little memory: farthest from the run's own faults and evictions"
         recorder.claim(farthest, max(off), "<=", 0.02)
     else:
-        recorder.note("No run with little memory dropped a hundred pages: how near its replay comes is not measured.")
+        recorder.note("No run with little memory dropped a hundred pages: the error of its replay is not measured.")
 
 
 def _nearest(curves: list[dict[str, Any]], room: int) -> dict[str, dict[str, Any]]:

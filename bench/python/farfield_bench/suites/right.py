@@ -78,7 +78,7 @@ def measure(recorder: Recorder) -> None:
         table,
     )
     recorder.table(f"Outliers (the first {LISTED} of each)", ["from", "seed", "distance", "bound"], outliers)
-    recorder.note("VTK lists no lines for seeds that it finds outside; only seeds that both trace are compared.")
+    recorder.note("VTK lists no lines for seeds that it locates outside; only seeds traced by both are compared.")
 
 
 def _compare(

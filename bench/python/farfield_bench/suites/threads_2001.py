@@ -48,7 +48,7 @@ def measure(recorder: Recorder) -> None:
     spec = {"seeds": f"random:{count}:1", "max_length": 0.25, "max_steps": 10_000}
     cores = sorted(os.sched_getaffinity(0))
     if len(cores) < 2:
-        recorder.note("Two cores were asked for; this machine has one.")
+        recorder.note("Without the arms on two cores: this machine has one.")
     digests: set[str] = set()
     many = min(MANY_TASKS, max(tasks))
     for _ in range(runs):

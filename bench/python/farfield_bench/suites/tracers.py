@@ -120,7 +120,7 @@ def _beside_vtk(
     ]
     recorder.note(
         f"{words.capitalize()}: VTK {found['version']} with a locator of {chosen['locator']}, mesh {chosen['mesh']}. "
-        f"CPU seconds of all that were tried: {'; '.join(tried)}."
+        f"CPU seconds of all tried: {'; '.join(tried)}."
     )
     recorder.claim(f"{words}: particles that VTK lost", best["lost"], "==", 0)
     _distance(recorder, words, "VTK's", ends, np.load(chosen["ends"]), APART_ENDS[kind])

@@ -215,9 +215,7 @@ def _cylinder(recorder: Recorder) -> None:
     folder = os.environ.get("FARFIELD_DATA")
     archive = Path(folder or ".") / "plot3d" / "taper.tar.xz"
     if folder is None or not archive.exists():
-        recorder.note(
-            "Without the tapered cylinder: FARFIELD_DATA does not name a folder that has plot3d/taper.tar.xz."
-        )
+        recorder.note("Without the tapered cylinder: FARFIELD_DATA names no folder with plot3d/taper.tar.xz.")
         return
     target = recorder.work / "taper"
     if not (target / "taper" / "taper_059.q").exists():
@@ -237,8 +235,8 @@ def _cylinder(recorder: Recorder) -> None:
     )
     span = stations[0].span
     recorder.note(
-        f"The series is {span:.4g} long, {span * stations[0].probe.frequency:.2g} periods at the thick end: a spectrum would tell "
-        f"frequencies apart that differ by {1 / span:.2g}, and the bound is a seventh of that. Of a uniform cylinder: Strouhal "
+        f"The series is {span:.4g} long, {span * stations[0].probe.frequency:.2g} periods at the thick end: a spectrum would "
+        f"resolve frequencies that differ by {1 / span:.2g}, and the bound is a seventh of that. Of a uniform cylinder: Strouhal "
         "number 0.1816 - 3.3265 / Re + 0.00016 Re (Williamson 1988) at the local diameter. Where two cells of shedding meet "
         "the signals beat, and one sinusoid fits them less well: the errors are larger there."
     )

@@ -283,7 +283,7 @@ def _against(recorder: Recorder, shares: tuple[int, ...], takes: float | None) -
         least = max(core_s, read_s, both)
         rows.append([share, core_s, read_s, both, wall, wall / max(core_s, read_s), wall / least])
     if takes is None:
-        recorder.note("What reading takes of the processors could not be told.")
+        recorder.note("The processor time of reading is unknown.")
         return
     titles = [
         "memory, %", "in core, s", "fio, s", "processors of both, s", "Farfield, s", "over the longer of the first two",
@@ -291,8 +291,8 @@ def _against(recorder: Recorder, shares: tuple[int, ...], takes: float | None) -
     ]  # fmt: skip
     recorder.table("What the machine allows", titles, rows)
     recorder.note(
-        f"While all cores are busy, reading 1 GB as fio does takes {takes * 1e9:.2g} s of processor time here, that of the "
-        "machine's host with it (what is stolen): this and the processor time in core, over all cores, is what both take together."
+        f"While all cores are busy, reading 1 GB as fio does takes {takes * 1e9:.2g} s of processor time here, with that "
+        "of the machine's host (stolen time). With the processor time in core, over all cores, this gives the time of both."
     )
 
 

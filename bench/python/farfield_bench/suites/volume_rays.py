@@ -160,4 +160,4 @@ def measure(recorder: Recorder) -> None:
             if turn == 0 and size == next(iter(sizes)):
                 of.ours(IN_PLACE, volume.header)
         of.judge(prefix)
-    recorder.note(f"Asked for are {ASKED:g} times, aimed at {AIM:g}.")
+    recorder.note(f"The bound is {ASKED:g} times, the aim {AIM:g}.")
