@@ -203,8 +203,8 @@ class Dataset:
         forward or backward. Lengths and steps count for the whole line. Its own keys:
                   {"t0": number, "t1": number,     # release and end; null: first and last time, or backward last and first
                    "time_step": number,            # longest step, time, null: from the cell; the step of rk4 and euler
-                   "hold_steps": bool}             # velocities of a time step hold until the next, without interpolation
-        `time` is then the dataset's, in the order in which the particle passes its points. Kind streakline has the same keys and
+                   "hold_steps": bool}             # velocities of a time step hold until the next, not interpolated.
+        `time` is then the dataset's, in the order of the particle's way. Kind streakline has the same keys and
                   {"release_every": number,        # time between releases
                    "release_steps": int,           # time steps between them
                    "release_times": [number]}      # at most one of the three; none: 1 time step
