@@ -1,4 +1,4 @@
-"""Unsteady flows that a formula gives, their samples on disk, and where their particles go."""
+"""Unsteady analytic flows, their samples on disk, and the ends of their particles."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ class Field(abc.ABC):
     high: Point
     until: float
     flat = False
-    """The same at all heights: sampled at two of them."""
+    """Whether it is the same at all heights; it is then sampled at two of them."""
 
     @abc.abstractmethod
     def at(self, x: Array, time: float) -> Array:
         """The velocity at points (..., 3)."""
 
     def grid(self, x: Array, time: float) -> Array:
-        """Where the points of a moving grid are that are at `x` in the box, (..., 3)."""
+        """Positions (..., 3) of the points of a moving grid that have the place `x` in the box."""
         edges = np.subtract(self.high, self.low)
         r = (x - self.low) / edges
         bump = np.sin(np.pi * r).prod(axis=-1)
@@ -52,7 +52,7 @@ class Field(abc.ABC):
 
 
 class Beltrami(Field):
-    """The flow of Arnold, Beltrami and Childress, whose amplitudes come and go."""
+    """The flow of Arnold, Beltrami and Childress, with amplitudes that vary in time."""
 
     low, high, until = (-np.pi,) * 3, (np.pi,) * 3, 1.7
 
@@ -71,7 +71,7 @@ class Beltrami(Field):
 
 
 class Gyre(Field):
-    """The double gyre of Shadden, Lekien and Marsden (2005), period 2 here, that has no third dimension."""
+    """The double gyre of Shadden, Lekien and Marsden (2005), period 2 here, without a third dimension."""
 
     low, high, until = (0.0, 0.0, 0.0), (2.0, 1.0, 0.1), 1.7
     flat = True
@@ -101,7 +101,7 @@ class Affine(Field):
         return np.stack([-turn * x[..., 1], turn * x[..., 0], stretch * x[..., 2]], axis=-1)
 
     def exact(self, x: Array) -> Array:
-        """Where particles that are at `x` at time 0 are at the end: the matrices of all times commute."""
+        """Ends of particles that start at `x` at time 0: the matrices of all times commute."""
         t = self.until
         angle, stretch = 2.0 * t + 0.75 * t**2, 0.8 * t - 0.6 * t**2
         c, s = np.cos(angle), np.sin(angle)
@@ -113,7 +113,7 @@ GYRE = Gyre()
 
 
 def follow(velocity: Velocity, seeds: Array, until: float, steps: int) -> Array:
-    """Where particles are at the end, by the classical fourth-order method in double precision."""
+    """Ends of particles, by the classical fourth-order method in double precision."""
     x, h = np.array(seeds, dtype=np.float64), until / steps
     for n in range(steps):
         time = n * h
@@ -154,7 +154,7 @@ def sampled(flow: Field, cells: int) -> Velocity:
 
 
 def _cells(flow: Field, cells: int) -> tuple[int, int, int]:
-    """Along the edges of the box, of which the first has twice as many where the flow is flat."""
+    """Points along the edges of the box; the first edge has twice as many if the flow is flat."""
     return (2 * cells, cells, 1) if flow.flat else (cells, cells, cells)
 
 
@@ -168,8 +168,8 @@ def write_series(
     curved: bool = False,
     moving: bool = False,
 ) -> str:
-    """Samples of a flow at the points of a grid and at some times as PLOT3D, made once; as the command line takes them.
-    `curved`: on the grid that `Field.grid` gives for a quarter of the time; `moving`: on those for each step.
+    """Samples of a flow at the points of a grid and at some times as PLOT3D, made once. Returns their source string.
+    `curved`: on the grid of `Field.grid` at a quarter of the time; `moving`: on its grid at each step.
 
     Raises:
         DataError: if the files cannot be written.

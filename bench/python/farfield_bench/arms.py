@@ -1,55 +1,55 @@
-"""Running one arm: a command in a process of its own, with its data evicted from the page cache and, out of core, inside a
-memory cgroup, every arm alike.
+"""Running one arm: a command in a new process, with its data evicted from the page cache and, out of core, inside a memory
+cgroup. This is the same for every arm.
 
-A memory cgroup charges the page cache to the process that reads, so that an arm cannot win by files that the kernel keeps.
+A memory cgroup charges the page cache to the process that reads. So an arm gains nothing from files cached by the kernel.
 
-What each arm of the extension's `bench` takes and gives, as JSON:
+Options and result of each arm of the extension's `bench`, as JSON:
 
 "flat", "flat_turns": the kernel over whole arrays in memory, one line after another, or by the executor; "mmap", "mmap_random",
 "read": over PLOT3D files mapped, mapped without reading ahead, or read whole; "paged": over pages.
     {"arm", "source", "q": [paths], "plot3d", "cache_dir", "memory_limit", "workers", "readers", "replacement",
      "traces": [as Dataset.streamlines, with "seeds"],    # one after another over the same open dataset
-     "touched": bool,                                     # also list the pages that were read, which costs time
-     "active": lines under way at most (0: as a trace), "latency_s": of "paged", a store on a device as that of "overlap"}
+     "touched": bool,                                     # also list the pages read, which costs time
+     "active": lines under way at most (0: as a trace), "latency_s": with "paged", a device as in "overlap"}
     Result: {"opened": {"wall_s", "cpu_s"}, "base_bytes", "peak_bytes", "resident_peak_bytes", "transport", "threads",
              "device_latency_s", "runs": [RUN, with "touched": {"total", "arrays": {name: {"pages", "bytes", "reads",
              "steps": {step: bytes}}}, "again": pages of earlier runs read again}]}
-"counters": {"arm"} alone: what counting costs, in a loop. Result, in nanoseconds: {"lookup": of a page, by a worker, "tally":
-    under the pager's lock, "touch": a page noted as touched, "charge": a charge and its release, "ask": whether anybody wants
-    an event, "step": by a thread for itself, "shared": by all threads together, "clock"}
-"crossings": one thread, the first trace; for each step that changed the zone, pages of coordinates, iblank and boxes asked for.
+"counters": {"arm"} alone: the cost of counting, in a loop. Result, in nanoseconds: {"lookup": of a page, by a worker, "tally":
+    under the pager's lock, "touch": a page noted as touched, "charge": a charge and its release, "ask": a check whether
+    an event is wanted, "step": by a thread alone, "shared": by all threads together, "clock"}
+"crossings": one thread, the first trace. For each step that changes the zone, requested pages of coordinates, iblank and boxes.
     Result: {"lines", "points", "crossings", "coordinates": [int], "iblank": [int], "boxes": [int], "pages_touched",
              "pages_total"}
-"overlap": a store behind a device that takes "latency_s" a read, at most "readers" at a time, "active" tasks (0: as a trace).
+"overlap": a store on a device that takes "latency_s" a read, at most "readers" at a time, with "active" tasks (0: as a trace).
     Result: {"paged": RUN, nothing resident, "resident": RUN, the same again, "waiting": RUN, a plain loop that waits for each
              page, "readers", "workers", "latency_s", "latency_seen_s"}; each RUN with "device_reads"
 "overlap_disk": {"paged": RUN, "resident": RUN, "reading": RUN, the same pages only read, "pages", ...}; "waiting": true, also
-    "waiting": RUN, a plain loop that reads each page where it needs it, from files dropped from the page cache
+    "waiting": RUN, a plain loop that reads each page when needed, from files dropped from the page cache
 "pathlines": pathlines, "rounds" times over the same open dataset; "output" to a file, else lines in memory; "touched" and
     "latency_s" as above. Result: {"runs": [LINES], "peak_bytes", "resident_peak_bytes", "device_latency_s"}
 "mmap_pathlines", "read_pathlines": pathlines by a plain loop over PLOT3D files mapped or read whole, time step by time step.
     Result: {"loading": {"wall_s", "cpu_s"}, "threads", "resident_peak_bytes", "runs": [{"wall_s", "cpu_s", "steps", "points",
     "digest"}]}
-"recorded": a trace, and a "list" of every read that it makes, in order. Result: LINES, with "listed_bytes", "listed_reads",
+"recorded": a trace, and a "list" of all its reads, in order. Result: LINES, with "listed_bytes", "listed_reads",
 "opening_bytes".
-"replayed": {"arm", "list", "memory_limit", "readers"}: those reads once more, as many at a time, and nothing else.
+"replayed": {"arm", "list", "memory_limit", "readers"}: these reads once more, as many at a time, and no other work.
     Result: {"wall_s", "cpu_s", "bytes_read", "reads", "direct", "readers", "transport", "resident_peak_bytes"}
-"turns": the "traces" one after another, "rounds" times, each over the dataset opened anew, with the files and folders of "cold"
+"turns": the "traces" one after another, "rounds" times, each over the dataset opened anew. The files and folders of "cold" are
     dropped from the page cache before. Result: {"traces": [[LINES]]}
-"windows": pathlines through the steps of a store, "output" to a file; "way": "listed" (which pages each window between two
-    steps takes goes to "list"), "units" (those are read before anything goes on in it), "ours", which takes any kind of
-    trace; both others make a run of each window, and count no handing on between them; "latency_s": on a device
-    as that of "overlap"; "events": a log of this way.
+"windows": pathlines through the steps of a store, "output" to a file. "way": "listed" writes the pages of each window between
+    two steps to "list"; "units" reads these pages before it computes the window. Both make a run of each window, and do not
+    count the transfer between them. "ours" does any kind of trace. "latency_s": a device as in "overlap". "events": a
+    log of this way.
     Result: LINES, with "stats": STATS and "reading": {"windows", "wall_s", "cpu_s",
-    "bytes_read", "reads", "faults"}, "device_latency_s", "readers"
+    "bytes_read", "reads", "faults"}, "device_latency_s", "readers".
 LINES = {"wall_s", "cpu_s", "wait_s", "points", "dropped", "faults", "bytes_read", "reads", "evictions", "prefetched",
-         "prefetched_used"}, and of lines in memory "prefetch_dropped", "reasons", "digest", "ends"
+         "prefetched_used"}, and for lines in memory "prefetch_dropped", "reasons", "digest", "ends".
 "page_reads": {"arm", "source": a store, "zone": 0-based, "array", "count", "batch", "rounds", "seed", "memory_limit",
-               "readers", "direct": past the page cache, "pread_buffers": 0, or by pread and crc32c into so many buffers}
+               "readers", "direct": past the page cache, "pread_buffers": 0, or number of buffers for pread and crc32c}
     Result: {"rounds": [{"wall_s", "cpu_s", "bytes_read", "reads", "faults"}], "pages", "page_bytes", "stored_bytes",
              "spanned_bytes": of 4 KiB blocks, mean, "transport", "path"}
 RUN = {"wall_s", "cpu_s", "lines", "points", "steps", "reasons", "digest": of all positions and times, "restarts",
-       "rounds_most": most times that one line had to stop for pages, "wait_s", "faults", "evictions", "bytes_read", "reads",
+       "rounds_most": most stops of one line for pages, "wait_s", "faults", "evictions", "bytes_read", "reads",
        "index_faults"}
 """
 
@@ -83,22 +83,22 @@ class Run:
     wall_s: float
     cpu_s: float
     resident_peak_bytes: int
-    """As the kernel counts it for the child; includes what the parent held when the child was started."""
+    """Peak resident bytes of the child, from the kernel. Includes the parent's memory at the child's start."""
     read_bytes: int
-    """From the disk, as the kernel counts them."""
+    """Bytes from the disk, from the kernel's count."""
     stdout: str
     stderr: str
 
     @property
     def killed(self) -> bool:
-        """Whether it was killed (as by the memory limit) or ran out of time."""
+        """Whether it was killed (for example by the memory limit) or ran out of time."""
         return self.code < 0
 
     def json(self) -> dict[str, Any]:
-        """The object that it printed.
+        """The JSON object that it printed.
 
         Raises:
-            DataError: if it failed, with what it said.
+            DataError: if it failed, with its messages.
         """
         try:
             if self.code not in (0, 3):
@@ -118,14 +118,14 @@ def farfield(*words: str | os.PathLike[str]) -> list[str]:
 
 
 def inside(**options: Any) -> list[str]:
-    """A command that runs `farfield_bench._native.bench` in a process of its own and prints what it gives."""
+    """A command that runs `farfield_bench._native.bench` in a new process and prints its result."""
     code = "import sys; from farfield_bench import _native; print(_native.bench(sys.argv[1]))"
     return [sys.executable, "-c", code, json.dumps(options)]
 
 
 def own_bytes(**options: Any) -> int:
-    """What a process of `inside` holds for itself when it has run an arm: memory of its own, without the files that it has mapped
-    (programs and libraries, which others have in memory too).
+    """Bytes of a process of `inside` after an arm: its own memory, without mapped files. Those are programs and
+    libraries, which other processes share.
 
     Raises:
         DataError: if the arm fails.
@@ -141,11 +141,11 @@ def own_bytes(**options: Any) -> int:
 
 
 ENVIRONMENTS = Path(sys.prefix).parent / ".peers"
-"""The environments that `make bench-setup` makes, beside this one."""
+"""The folder of environments made by `make bench-setup`, beside this one."""
 
 
 def environment(name: str) -> Path | None:
-    """The Python of a peer's own environment, if that was made."""
+    """The Python of a peer's own environment; None without one."""
     python = ENVIRONMENTS / name / "bin" / "python"
     return python if python.exists() else None
 
@@ -158,7 +158,9 @@ def has_vtk() -> bool:
 
 
 def _of_peer(name: str, module: str, *words: str) -> list[str]:
-    """A command that runs a module of ours in a peer's environment, which has what we need but not us; in ours if there is none."""
+    """A command that runs one of our modules in a peer's environment, or in ours if there is none. A peer's environment
+    has our dependencies, but not Farfield.
+    """
     python = environment(name)
     if python is None:
         return [sys.executable, "-m", module, *words]
@@ -173,29 +175,29 @@ def _of_peer(name: str, module: str, *words: str) -> list[str]:
 
 
 def peer(name: str, **options: Any) -> list[str]:
-    """A command that runs a function of `farfield_bench.peers` in a process of its own and prints what it gives."""
-    # A function is called after whom it runs.
+    """A command that runs a function of `farfield_bench.peers` in a new process and prints its result."""
+    # A function has the name of its peer.
     return _of_peer(
         "zarrs" if options.get("zarrs") else name.split("_")[0], "farfield_bench.peers", name, json.dumps(options)
     )
 
 
 def vtk_particles(**options: Any) -> list[str]:
-    """A command that runs VTK's particle tracer in a process of its own and prints what it gives."""
+    """A command that runs VTK's particle tracer in a new process and prints its result."""
     return _of_peer("vtk", "farfield_bench.tracing_peers", json.dumps(options))
 
 
 def vtk_volumes(name: str, **options: Any) -> list[str]:
-    """A command that runs a function of `farfield_bench.volume_peers` in a process of its own and prints what it gives."""
+    """A command that runs a function of `farfield_bench.volume_peers` in a new process and prints its result."""
     return _of_peer("vtk", "farfield_bench.volume_peers", name, json.dumps(options))
 
 
 PARCELS = ENVIRONMENTS / "parcels"
-"""Without it there is no Parcels: it cannot share an environment with us."""
+"""Parcels runs only in its own environment, since it cannot share ours."""
 
 
 def parcels(**options: Any) -> list[str]:
-    """A command that runs Parcels in its environment and prints what it gives."""
+    """A command that runs Parcels in its environment and prints its result."""
     script = Path(__file__).with_name("parcels_peer.py")
     return [os.fspath(PARCELS / "bin" / "python"), os.fspath(script), json.dumps(options)]
 
@@ -211,25 +213,25 @@ def warm(paths: Iterable[Path]) -> None:
 MOST_READY = 10 << 30
 """No arm takes more: VTK, the largest, 8 GiB."""
 QUICK_READY = 64 << 20
-"""In quick runs, whose times are none to quote: touching a gigabyte before each arm takes longer than most of them."""
+"""In quick runs, without times to quote: touching a gigabyte before each arm takes longer than most arms."""
 POPULATE_WRITE = 23
-"""`MADV_POPULATE_WRITE` of Linux 5.14, which Python's `mmap` does not name."""
+"""`MADV_POPULATE_WRITE` of Linux 5.14, which Python's `mmap` lacks."""
 
 
 _most_ready = MOST_READY
 
 
 def quickly(quick: bool) -> None:
-    """Says whether the runs from now on are quick ones."""
+    """Sets whether later runs are quick ones."""
     global _most_ready
     _most_ready = QUICK_READY if quick else MOST_READY
 
 
 def ready_memory(wanted: int) -> None:
-    """Touches so many bytes of memory, at most half of what is free, and gives them back.
+    """Touches so many bytes of memory, at most half of the free memory, and frees them.
 
-    A virtual machine gives free memory back to its host, and touching it again can cost seconds a GiB (2.6 were seen, and
-    0.16 for memory that the machine still had). That would fall on whichever arm takes memory that the one before did not.
+    A virtual machine returns free memory to its host, and touching it again can cost seconds a GiB. 2.6 were measured, and
+    0.16 for memory that the machine still had. An arm would pay this if it takes more memory than the one before.
     """
     pages = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     size = min(wanted, _most_ready, pages // 2)
@@ -252,13 +254,14 @@ def run(
     cores: Sequence[int] | None = None,
     swap: bool = False,
 ) -> Run:
-    """Runs a command to its end, after `ready_memory` for it. `memory_bytes`: inside a cgroup of that size; `takes_bytes`:
-    memory that it will take, page cache included, if that is not the cgroup's and much less than four times the files that it
-    may read; `cold`: files evicted before; `cores`: that it may use; `swap`: its memory may go to swap space. A run that takes
-    longer than `timeout_s` is killed and has code -9.
+    """Runs a command to its end, after `ready_memory` for it.
+
+    `memory_bytes` is the size of its cgroup. `takes_bytes` is its expected memory, page cache included. It is needed if
+    that is not the cgroup's, and much less than four times the files read. `cold` are files evicted before, `cores` the
+    cores of the run. `swap`: its memory may go to swap space. A run longer than `timeout_s` is killed and has code -9.
 
     Raises:
-        AccessError: if a cgroup is asked for and cannot be made (it needs root).
+        AccessError: if a requested cgroup cannot be made (it needs root).
     """
     cold = files_in(cold)
     ready_memory(memory_bytes or takes_bytes or 4 * sum(f.stat().st_size for f in cold) + (1 << 30))
@@ -269,7 +272,7 @@ def run(
         tempfile.TemporaryFile() as err,
     ):
 
-        def enter() -> None:  # in the child, before it becomes the command
+        def enter() -> None:  # in the child, before it executes the command
             if group is not None:
                 (group / "cgroup.procs").write_text(str(os.getpid()))
             if cores is not None:
@@ -282,7 +285,7 @@ def run(
         late = threading.Timer(timeout_s, child.kill)
         late.start()
         try:
-            # Not `wait`: only this says what this one child used.
+            # Not `wait`: only this gives the usage of one child.
             _, status, used = os.wait4(child.pid, 0)
         finally:
             late.cancel()
@@ -305,7 +308,7 @@ def run(
 
 @contextmanager
 def memory_group(memory_bytes: int | None, *, swap: bool = False) -> Iterator[Path | None]:
-    """A new memory cgroup, version 1 or 2, removed at the end. What is in it does not go to swap space unless that is said.
+    """A new memory cgroup, version 1 or 2, removed at the end. Its memory goes to swap space only with `swap`.
 
     Raises:
         AccessError: if it cannot be made (it needs root).
@@ -331,7 +334,7 @@ def memory_group(memory_bytes: int | None, *, swap: bool = False) -> Iterator[Pa
     try:
         yield group
     finally:
-        for _ in range(50):  # a killed child leaves its group a moment after it was waited for
+        for _ in range(50):  # a killed child leaves its group a moment after its wait
             try:
                 group.rmdir()
                 break

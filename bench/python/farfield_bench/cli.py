@@ -34,7 +34,7 @@ def run(arguments: Sequence[str]) -> int:
 
 @command(app, "list", source=False, run=False)
 def list_(common: Common) -> None:
-    """Which experiments there are."""
+    """List the experiments."""
     from farfield_bench import load
 
     found = load()
@@ -69,9 +69,9 @@ def run_(
         ),
     ] = None,
 ) -> int:
-    """Run experiments, one after the other whatever becomes of each, and write their results. Exit code 1 if one fails or a
-    figure that must hold does not; in quick runs, whose data are too small for bounds, if one fails or its results are wrong.
-    If one alone was asked for and it fails, the exit code is that of its error.
+    """Run experiments one after the other, despite failures, and write their results. The exit code is 1 if one fails
+    or a figure that must hold does not. Quick runs have too little data for bounds: 1 if one fails or its results are
+    wrong. If a single experiment fails, the exit code is that of its error.
     """
     import traceback
     from pathlib import Path
@@ -80,7 +80,7 @@ def run_(
     from farfield_bench import Recorder, arms, find, load
     from farfield_bench.result import write_result
 
-    # What is kept are figures to quote, which a quick run has none of.
+    # Stored results have figures to quote; a quick run has none.
     target = Path(results) if results is not None else Path(work, QUICK) if quick else Path(RESULTS)
     chosen = list(load().values()) if names == ["all"] else [find(name) for name in names]
     arms.quickly(quick)
@@ -107,7 +107,7 @@ def run_(
         except (Interrupted, KeyboardInterrupt):
             sum_up()
             raise
-        except Exception as error:  # the others say what they have to say all the same
+        except Exception as error:  # the other experiments still run
             known = isinstance(error, FarfieldError | OSError)
             if not known:
                 traceback.print_exc()
@@ -170,7 +170,7 @@ def report(
     found = read_results(Path(results))
     images = plots.write(found, Path(output))
     Path(output).write_text(page(found, images), encoding="utf-8")
-    # Not before: had the page not been written, the one that is there would show them.
+    # Only now: without a new page, the old one still shows them.
     plots.clear(images, Path(output))
     drawn = [image.path for several in images.values() for image in several]
     common.show(
@@ -180,7 +180,7 @@ def report(
 
 
 def _exit_code(error: Exception) -> int:
-    """What the command line ends with if an error ends it."""
+    """Exit code of the command line for an error."""
     from farfield.errors import FarfieldError
 
     if isinstance(error, FarfieldError):

@@ -1,4 +1,4 @@
-"""What the experiments share: stores made once, the base that a limit is added to, and errors of lines."""
+"""Shared parts of the experiments: stores made once, the base below a limit, and errors of lines."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from farfield_bench.series import Series
 MIB = 1 << 20
 GIB = 1 << 30
 PLENTY = 8 * GIB
-"""A memory limit that nothing here reaches."""
+"""A memory limit that no run here reaches."""
 
 SMALL: Dims = (97, 97, 49)
 """Size of the data of quick runs."""
@@ -34,7 +34,7 @@ def one_core() -> list[int]:
 
 
 def cache(recorder: Recorder) -> Path:
-    """Where indexes of data paged in place are kept; every arm that is started finds it."""
+    """The folder with indexes of data paged in place, set for all later arms."""
     folder = (recorder.work / "cache").resolve()
     os.environ["FARFIELD_CACHE_DIR"] = str(folder)
     return folder
@@ -119,7 +119,7 @@ def convert(
 
 
 def remove(path: Path) -> None:
-    """Removes a store that was made to be measured."""
+    """Removes a store made for a measurement."""
     shutil.rmtree(path, ignore_errors=True)
 
 
@@ -139,13 +139,13 @@ def trace(
 
 
 def base_bytes(recorder: Recorder, source: str | Path) -> int:
-    """Resident bytes of the command line before it opens a dataset, as it says itself: what a limit is added to."""
+    """Resident bytes of the command line before it opens a dataset, from its own output. A limit is added to them."""
     output = recorder.work / "base.npz"
     return int(trace(source, "random:1:1", output, limit=64 * MIB, options=["--max-steps", "1"]).json()["base_bytes"])
 
 
 def index(flow: Flow, seeds: str | Path, output: Path) -> float:
-    """Builds the cached boxes of a flow paged in place by a trace of it; seconds."""
+    """Builds the cached boxes of a flow paged in place by a trace of it. Returns the seconds."""
     run = trace(flow.source, seeds, output, limit=256 * MIB)
     run.json()
     return run.wall_s
@@ -165,7 +165,7 @@ def same_bytes(recorder: Recorder, what: str, paths: dict[str, Path]) -> None:
 
 @dataclass(frozen=True)
 class Lines:
-    """Traced lines, one a seed."""
+    """Traced lines, one per seed."""
 
     points: NDArray[np.float64]
     offsets: NDArray[np.int64]
@@ -194,11 +194,11 @@ class Lines:
 
 
 def deviations(lines: Lines, reference: Lines) -> NDArray[np.float64]:
-    """For each seed that both have: its number, the largest distance of the line's points from the reference's curve for as long as
-    both go on, and the length until there. Rows (N, 3).
+    """Rows (N, 3), one for each seed in both: its number, the largest distance of the line's points from the
+    reference's curve, and the length. Only the part before the end of either line counts.
 
-    The reference's curve is the cubic Hermite one through its points along its velocities. Times are not compared: VTK integrates
-    over length, and its times are of first order.
+    The reference's curve is the cubic Hermite one through its points along its velocities. Times are not compared: VTK
+    integrates over length, and its times are of first order.
     """
     known = {int(s): n for n, s in enumerate(reference.seed)}
     rows = []
@@ -208,7 +208,7 @@ def deviations(lines: Lines, reference: Lines) -> NDArray[np.float64]:
             x, v = _distinct(reference.points[ref], reference.velocity[ref])
             if len(own) > 1 and len(x) > 1:
                 away, beyond = _distances(own, x, v)
-                # Points past the reference's end say nothing.
+                # Points past the reference's end do not count.
                 kept = len(own) if not beyond.any() else max(int(np.argmax(beyond)), 1)
                 length = float(np.linalg.norm(np.diff(own[:kept], axis=0), axis=1).sum())
                 rows.append((int(s), float(away[:kept].max()), length))
@@ -223,7 +223,7 @@ def _distinct(x: NDArray[np.float64], v: NDArray[np.float64]) -> tuple[NDArray[n
 def _distances(
     own: NDArray[np.float64], x: NDArray[np.float64], v: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    """Distance of each point from a curve, and whether the nearest place is the curve's end, which the point lies beyond."""
+    """Distance of each point from a curve, and whether the point is beyond the curve's end."""
     nearest = np.empty(len(own), dtype=np.int64)
     for part in range(0, len(own), 256):  # as many pairs at a time as fit in a cache
         square = ((own[part : part + 256, None, :] - x[None, :, :]) ** 2).sum(axis=2)

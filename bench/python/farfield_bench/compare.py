@@ -23,25 +23,25 @@ class Pair:
 
     @property
     def ratio(self) -> float | None:
-        """The second over the first; None where that is no number."""
+        """The second over the first; None if undefined."""
         return self.second / self.first if self.first else None
 
     @property
     def apart(self) -> bool:
-        """Whether the medians lie further apart than the larger half of the spreads: what differs less may be chance."""
+        """Whether the medians differ by more than the larger half of the spreads. A smaller difference may be chance."""
         half = max(self.first_spread * abs(self.first), self.second_spread * abs(self.second)) / 2
         return abs(self.second - self.first) > half
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """What two results have in common, and what speaks against comparing them."""
+    """Common arms of two results, and reasons against their comparison."""
 
     pairs: list[Pair]
     warnings: list[str]
     only_first: list[str]
     only_second: list[str]
-    """Arms that the other does not have, or has no figures of."""
+    """Arms without figures in the other result."""
 
 
 def compare(first: Result, second: Result) -> Comparison:
@@ -69,7 +69,7 @@ def _named(arm: Arm) -> str:
 
 
 def _warnings(first: Result, second: Result) -> list[str]:
-    """What differs between the two that medians may follow."""
+    """Differences between the two results that may affect medians."""
     found = []
     if first.name != second.name:
         found.append(f"two experiments: {first.name} and {second.name}")
@@ -78,7 +78,7 @@ def _warnings(first: Result, second: Result) -> list[str]:
     elif first.quick:
         found.append("both are quick runs on small data: not figures to quote")
     a, b = first.machine.model_dump(), second.machine.model_dump()
-    # Versions stand among the versions.
+    # Versions are compared separately.
     for key in (key for key in a if key not in ("python", "farfield", "kernel")):
         if a[key] != b[key]:
             values = [format_bytes(v) if key.endswith("_bytes") else str(v) for v in (a[key], b[key])]
@@ -102,7 +102,7 @@ def _warnings(first: Result, second: Result) -> list[str]:
 
 
 def _versions(result: Result) -> dict[str, str]:
-    """Also of results that are older than their list of versions."""
+    """Also for results without a list of versions."""
     if result.versions:
         return result.versions
     m = result.machine
@@ -110,7 +110,7 @@ def _versions(result: Result) -> dict[str, str]:
 
 
 def _stops(first: Result, second: Result) -> list[str]:
-    """Arms of which only one came to its end."""
+    """Arms that finished in one result only."""
     stops = [{arm.name: arm.stop for arm in result.arms} for result in (first, second)]
     found = []
     for name in (name for name in stops[0] if name in stops[1]):
@@ -121,8 +121,8 @@ def _stops(first: Result, second: Result) -> list[str]:
 
 
 def lines(comparison: Comparison, names: tuple[str, str]) -> list[str]:
-    """For people: warnings first, then a row for each quantity, arm by arm. A ratio is the second over the first; `~` stands
-    before one that the spreads could make.
+    """Text for people: warnings first, then a row for each quantity, arm by arm. A ratio is the second over the first;
+    `~` marks one within the spreads.
     """
     found = [f"warning: {text}" for text in comparison.warnings]
     width = max([len(pair.quantity) for pair in comparison.pairs], default=8)

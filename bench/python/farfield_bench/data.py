@@ -24,7 +24,7 @@ from farfield.runtime.sizes import format_bytes
 Array = NDArray[Any]
 Dims = tuple[int, int, int]
 Span = tuple[int, int]
-"""From a point up to but without another."""
+"""Half-open range of points."""
 GAMMA = 1.4
 HEADER = (0.5, 0.0, 1e6, 0.0)
 """Mach, alpha, Reynolds number, time."""
@@ -37,11 +37,11 @@ class Flow:
     grid: Path
     q: Path
     dims: Dims
-    """Of all zones together, as if they were one."""
+    """Points of all zones together, as if they were one."""
 
     @property
     def source(self) -> str:
-        """As the command line takes it."""
+        """Source string for the command line."""
         return f"{self.grid}+q={self.q}"
 
     @property
@@ -51,17 +51,17 @@ class Flow:
 
     @property
     def bytes(self) -> int:
-        """Of both files."""
+        """Bytes of both files."""
         return sum(p.stat().st_size for p in self.paths)
 
     @property
     def options(self) -> dict[str, Any]:
-        """As `arms.inside` takes it."""
+        """Options of `arms.inside`."""
         return {"source": str(self.grid), "q": [str(self.q)]}
 
 
 def box(dims: Dims) -> tuple[float, float, float]:
-    """Edges of the box that a grid of so many points fills: two units high, of cells about as long as wide."""
+    """Edges of the box of a grid of so many points: two units high, with nearly cubic cells."""
     edge = 2.0 / (min(dims) - 1)
     a, b, c = ((n - 1) * edge for n in dims)
     return a, b, c
@@ -90,7 +90,7 @@ def vortices(x: Sequence[Array]) -> list[Array]:
 
 
 def along_i(x: Sequence[Array]) -> list[Array]:
-    """A stream that hardly leaves its rows: where reading whole rows should win."""
+    """A stream nearly along its rows, on which reads of whole rows should win."""
     a, b, c = (3.0 * v for v in x)
     return [1.0 + 0.1 * np.sin(b) * np.cos(c), 0.01 * np.sin(a), 0.01 * np.cos(a) + 0 * b]
 
@@ -135,14 +135,14 @@ def single(
 
 
 def cut(points: int, pieces: int) -> list[Span]:
-    """Points in so many pieces of about one size, of which neighbours share one."""
+    """Points in so many pieces of nearly equal size. Neighbouring pieces share one point."""
     cells = points - 1
     edges = [round(cells * n / pieces) for n in range(pieces + 1)]
     return [(a, b + 1) for a, b in itertools.pairwise(edges)]
 
 
 def overset(work: Path, dims: Dims) -> Flow:
-    """Two zones: the box with a hole, and a finer block, turned, that covers the hole. iblank says where each ends.
+    """Two zones: the box with a hole, and a finer, rotated block that covers the hole. iblank marks the ends of each.
 
     Raises:
         DataError: if the files cannot be written.
@@ -159,7 +159,7 @@ def overset(work: Path, dims: Dims) -> Flow:
         x = warped(dims, k, slice(None), slice(None))
         away = np.stack([v - o for v, o in zip(x, centre, strict=True)], axis=-1) @ turn / half
         depth = np.abs(away).max(axis=-1)
-        # Well inside the block there is a hole, around it points that the block gives values to.
+        # The hole is well inside the block; points around it get values from the block.
         blank = np.where(depth < 0.7, 0, np.where(depth < 0.8, -2, 1))
         return Plane(x, blank.astype(np.int32), _solution(x, vortices))
 
@@ -217,7 +217,9 @@ def random_seeds(dims: Dims, count: int, seed: int = 1) -> Array:
 
 
 def rake(dims: Dims, count: int, *, shift_cells: float = 0.0) -> str:
-    """A line of seeds across the stream near where it enters, in the words of `--seeds`; `shift_cells` moves it along itself."""
+    """A line of seeds across the stream near its inlet, in the form of `--seeds`. `shift_cells` moves it along its own
+    direction.
+    """
     a, b, c = box(dims)
     by = shift_cells * 2.0 / (min(dims) - 1)
     return f"line:{0.1 * a},{0.15 * b + by},{0.5 * c}:{0.1 * a},{0.75 * b + by},{0.5 * c}:{count}"

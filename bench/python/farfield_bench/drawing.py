@@ -1,6 +1,7 @@
-"""How the plots of docs/benchmarks.md look: what matplotlib draws of points.
+"""The appearance of the plots in docs/benchmarks.md: drawing of points by matplotlib.
 
-Paper is white in light and dark themes alike, since an image cannot follow a page. The same result gives the same bytes.
+Paper is white in light and dark themes alike, since an image cannot follow a page. The same result gives the same
+bytes.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 WIDTH = 8.4
-"""Inches: what GitHub shows without making it smaller."""
+"""Inches of a plot that GitHub shows without scaling."""
 BAR, GAP, AXIS = 0.19, 0.55, 0.5
 """Inches a bar; bars between two groups; inches for an axis below."""
 TITLE, ENTRY = 0.3, 0.185
@@ -31,11 +32,11 @@ PALETTE = ("blue", "red", "green", "purple", "orange", "sky", "ink", "grey")
 MARKERS = "osD^vPX*"
 LYING = ("bars", "dots", "marks")
 LABELS = 100
-"""Letters of a legend that one line has room for."""
+"""Letters of a legend in one line."""
 
 
 def svg(spec: Spec, result: Result, salt: str) -> str | None:
-    """A plot as an SVG file; None if the result has nothing to draw of it."""
+    """A plot as an SVG file; None if the result has no data for it."""
     with style(salt):
         drawn = figure(spec, result)
         if drawn is None:
@@ -44,13 +45,13 @@ def svg(spec: Spec, result: Result, salt: str) -> str | None:
         nothing = dict.fromkeys(["Creator", "Date", "Format", "Type"])
         drawn.savefig(out, format="svg", facecolor="white", metadata=nothing)
     text = re.sub(r' d="[^"]*"', lambda path: re.sub(r"(\.\d\d)\d+", r"\1", path[0]), out.getvalue())
-    # Whoever has no DejaVu must not get the serifs that a browser falls back to.
+    # Without DejaVu, a browser would fall back to serifs.
     text = text.replace("'DejaVu Sans'", "'DejaVu Sans', Verdana, sans-serif")
     return "\n".join(line.rstrip() for line in text.splitlines()) + "\n"
 
 
 def figure(spec: Spec, result: Result) -> Figure | None:
-    """A plot, under the settings that hold (`farfield.report.plots.style`); None if there is nothing to draw."""
+    """A plot, under the present settings (`farfield.report.plots.style`); None without data."""
     found = points(spec, result)
     if "y" in spec.log:
         found = [p for p in found if p.stop is not None or p.y > 0]
@@ -109,7 +110,7 @@ def _groups(of_panel: Sequence[Point]) -> dict[str, list[Point]]:
 
 
 def _gap(spec: Spec, of_panel: Sequence[Point]) -> float:
-    """Bars' room between two groups, if there are groups."""
+    """Room between two groups of bars, if there are groups."""
     many = spec.kind == "marks" or any(len(group) > 1 for group in _groups(of_panel).values())
     return GAP if many else 0.0
 
@@ -158,7 +159,7 @@ def _bars(axes: Axes, spec: Spec, of_panel: Sequence[Point], looks: dict[str, di
         first = at
         for n, p in enumerate(group):
             shade = colour("grey") if alone and not re.search(spec.ours, x) else looks[p.series]["color"]
-            # Marks of one name lie in one row, a little apart so that none hides another.
+            # Marks of one name are in one row, slightly apart so that all are visible.
             y = at + (n / max(len(group) - 1, 1) - 0.5) * 0.7 if spec.kind == "marks" else at
             if p.stop is None:
                 _bar(axes, spec.kind, p, y, {**looks[p.series], "color": shade})
@@ -204,7 +205,7 @@ def _value_limits(axes: Axes, spec: Spec, of_panel: Sequence[Point]) -> None:
     if "y" in spec.log:
         axes.set_xscale("log")
         span = (high / low) if low > 0 else 10.0
-        # The figure takes a part of the width, which is a power of what is spanned.
+        # The figure's text takes a part of the width, which is a power of the span.
         room = 1.1 if spec.kind == "marks" else max(1.6, span**0.22)
         axes.set_xlim(low / (1.1 if spec.kind == "marks" else max(1.3, span**0.06)), high * room)
         _log_ticks(axes, "x")
@@ -267,7 +268,7 @@ def _scales(axes: Axes, spec: Spec, numbers: bool, words: Sequence[str], of_pane
 def _stopped(
     axes: Axes, of_panel: Sequence[Point], looks: dict[str, dict[str, Any]], numbers: bool, words: Sequence[str]
 ) -> None:
-    """Arms without figures: where they were stopped, since they take longer; or at the top, where there is no time."""
+    """Arms without figures: at their stop, since they take longer; or at the top without a time."""
     for p in of_panel:
         if p.stop is None:
             continue
@@ -281,7 +282,7 @@ def _stopped(
 
 
 def _diagonal(axes: Axes, spec: Spec) -> None:
-    """Where x and y are equal, and what is about so."""
+    """The diagonal x = y, and the band around it."""
     low = min(axes.get_xlim()[0], axes.get_ylim()[0])
     high = max(axes.get_xlim()[1], axes.get_ylim()[1])
     limits = axes.get_xlim(), axes.get_ylim()
@@ -294,7 +295,7 @@ def _diagonal(axes: Axes, spec: Spec) -> None:
 
 
 def _across(axes: Axes, value: float, label: str, lies: bool, shade: str) -> None:
-    """A value to compare with. The axis grows if need be."""
+    """A reference value. The axis grows if needed."""
     draw, limits, widen = (
         (axes.axvline, axes.get_xlim(), axes.set_xlim) if lies else (axes.axhline, axes.get_ylim(), axes.set_ylim)
     )
@@ -310,7 +311,7 @@ def _log_ticks(axes: Axes, which: str) -> None:
 
     low, high = axes.get_xlim() if which == "x" else axes.get_ylim()
     decades = math.log10(high / low)
-    if decades < 0.5:  # which may have a single round number
+    if decades < 0.5:  # the axis may have a single round number
         locator: Any = MaxNLocator(nbins=5)
     else:
         locator = LogLocator(base=10.0, subs=(1.0, 2.0, 5.0) if decades < 2.5 else (1.0,), numticks=8)
@@ -330,8 +331,8 @@ def _short(value: float) -> str:
 
 
 def _head(drawn: Figure, places: Sequence[Axes], title: str) -> None:
-    """The title, and below it one legend for all panels. The figure grows by them. Colours of what was stopped are those of
-    its series.
+    """The title, and below it one legend for all panels. The figure grows by them. Stopped arms have the colours of
+    their series.
     """
     handles: dict[str, Any] = {}
     for axes in places:

@@ -1,4 +1,4 @@
-"""Kin of the four data sets of Cox and Ellsworth (1997), and what is traced in them."""
+"""Relatives of the four data sets of Cox and Ellsworth (1997), and their traces."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from farfield_bench.series import Series
 TAPER_DIMS: data.Dims = (65, 64, 32)
 TAPER_STEPS = 60
 TAPER_SPAN = 14.75
-"""Of the real one: 60 steps, 0.25 apart."""
+"""Span of the real one: 60 steps, 0.25 apart."""
 GRID = ("xyz", "iblank")
 READ = (*GRID, "density", "momentum")
 """Arrays that a trace of velocity reads."""
@@ -30,18 +30,18 @@ class Kin:
     """A data set, and its trace."""
 
     name: str
-    """For files."""
+    """Name in file names."""
     title: str
     about: str
     flow: Flow | Series
     seeds: str
     """A file of positions."""
     how: dict[str, Any]
-    """Of the trace, for `farfield_bench._native.bench`."""
+    """Options of the trace for `farfield_bench._native.bench`."""
     options: list[str]
-    """Of the trace, for the command line."""
+    """Options of the trace for the command line."""
     sizes: dict[str, int] = field(default_factory=dict)
-    """Bytes of one time step of the arrays that are read, by kind of array."""
+    """Bytes of one time step of the arrays read, by kind of array."""
 
     @property
     def unsteady(self) -> bool:
@@ -60,13 +60,13 @@ class Kin:
 
     @property
     def files(self) -> dict[str, Any]:
-        """As `arms.inside` takes it."""
+        """Options of `arms.inside`."""
         steps = [str(q) for q in self.flow.steps] if isinstance(self.flow, Series) else [str(self.flow.q)]
         return {"source": str(self.flow.grid), "q": steps}
 
     @property
     def bytes(self) -> int:
-        """Of all files."""
+        """Bytes of all files."""
         return sum(path.stat().st_size for path in self.paths)
 
     @property
@@ -76,7 +76,7 @@ class Kin:
 
     @property
     def tenths(self) -> Iterator[dict[str, Any]]:
-        """The same trace of a tenth of the seeds each."""
+        """The same trace, each with a tenth of the seeds."""
         points = np.load(self.seeds)
         for n, part in enumerate(np.array_split(points, 10)):
             path = Path(self.seeds).with_name(f"{Path(self.seeds).stem}-{n}.npy")
@@ -84,8 +84,8 @@ class Kin:
             yield {**self.spec, "seeds": str(path)}
 
     def shares(self, arrays: dict[str, Any]) -> tuple[float, float]:
-        """Bytes of the pages that were touched, as shares of the bytes of the arrays that are read, which the pages' edges
-        included may be a little more than: of the grid, and of the solution at all time steps.
+        """Bytes of the pages touched over bytes of the arrays read: of the grid, and of the solution at all time steps.
+        With the pages' edges, a share may be slightly above 1.
         """
         steps = len(self.flow.steps) if isinstance(self.flow, Series) else 1
         touched = {True: 0, False: 0}
@@ -106,7 +106,7 @@ class Kin:
 
 
 def _kinds(arrays: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The arrays that hold data of a zone, by their names without it: no boxes, no shard indexes."""
+    """Arrays with data of a zone, by their names without the zone: no boxes, no shard indexes."""
     for name, of in arrays.items():
         zone, _, kind = name.partition("/")
         if not zone.startswith("_") and "/" not in kind and kind in READ:
@@ -121,7 +121,7 @@ def kin(recorder: Recorder) -> Iterator[Kin]:
     """
     quick, work = recorder.quick, recorder.work
     yield _cylinder(recorder)
-    # Zones of 64 x 64 x 32 and of 128 x 128 x 64 points, which pages of all sizes fill.
+    # Zones of 64 x 64 x 32 and of 128 x 128 x 64 points are multiples of pages of all sizes.
     few = (127, 127, 63) if quick else (255, 255, 127)
     zones = data.single(work, few, cuts=(2, 2, 2))
     yield _steady(recorder, "zones", "steady, eight zones", zones, few, 30 if quick else 150)
@@ -141,9 +141,7 @@ def _points(dims: data.Dims) -> int:
 
 
 def _sizes(points: int) -> dict[str, int]:
-    """Single precision. Points of faces that zones share count once, which is less than they are by a share of a per cent or
-    two.
-    """
+    """Single precision. Points of shared faces count once, which is too little by a per cent or two."""
     return {"xyz": 12 * points, "density": 4 * points, "momentum": 12 * points}
 
 
@@ -164,7 +162,7 @@ def _unsteady(recorder: Recorder, name: str, title: str, flow: Series, seeds: Ar
 
 
 def _cylinder(recorder: Recorder) -> Kin:
-    """The real one where it is at hand; in quick runs, and elsewhere, a made flow."""
+    """The real one if available; otherwise, and in quick runs, a made flow."""
     title = "tapered cylinder"
     archive = Path(os.environ.get("FARFIELD_DATA", ".")) / "plot3d" / "taper.tar.xz"
     if recorder.quick:
@@ -192,7 +190,7 @@ def _cylinder(recorder: Recorder) -> Kin:
 
 
 class Cylinder(Series):
-    """The real tapered cylinder, whose files have names of their own."""
+    """The real tapered cylinder, with its own names of files."""
 
     @property
     def source(self) -> str:
@@ -201,7 +199,7 @@ class Cylinder(Series):
 
 
 def _wake(count: int) -> Array:
-    """Points behind the cylinder along its span, two of its diameters behind the axis: where vortices have formed."""
+    """Points along the cylinder's span, two diameters behind the axis, where vortices have formed."""
     heights = np.linspace(0.05, 0.95, count) * 16.0
     diameters = 1 - 0.5 * heights / 16.0
     sides = np.where(np.arange(count) % 2, 0.25, -0.25) * diameters

@@ -1,4 +1,4 @@
-"""What the figures were measured on."""
+"""The machine of the measurements."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ class Machine(BaseModel):
 
     cpu: str
     cores: int
-    """That this process may use."""
+    """Cores that this process may use."""
     memory_bytes: int
-    """Of the machine, or of the cgroup where that is less."""
+    """Memory of the machine, or of the cgroup if that is less."""
     kernel: str
     python: str
     farfield: str
@@ -28,7 +28,7 @@ class Machine(BaseModel):
 
 
 def describe_machine(folder: Path = Path()) -> Machine:
-    """The machine that this runs on."""
+    """The machine of this process."""
     from farfield._version import __version__
     from farfield.runtime.sizes import available_memory
 
@@ -44,7 +44,7 @@ def describe_machine(folder: Path = Path()) -> Machine:
 
 
 def versions(head: str | None) -> dict[str, str]:
-    """Of what every experiment runs, by name."""
+    """Versions of the programs in every experiment, by name."""
     import numpy
 
     from farfield._version import __version__
@@ -58,7 +58,7 @@ def versions(head: str | None) -> dict[str, str]:
 
 
 def commit(folder: Path = Path()) -> str | None:
-    """The checkout's commit, with a `+` where files differ from it; None outside a checkout."""
+    """The checkout's commit, with a `+` if files differ from it; None outside a checkout."""
 
     def git(*words: str) -> str | None:
         try:
@@ -77,7 +77,7 @@ def _cpu() -> str:
             if line.startswith("model name"):
                 return line.split(":", 1)[1].strip()
     except OSError:
-        pass  # not Linux: the platform's word has to do
+        pass  # not Linux: the platform's name instead
     return platform.processor() or platform.machine()
 
 
@@ -93,6 +93,6 @@ def _disk(folder: Path) -> str:
             inside = here == point or here.startswith(point.rstrip("/") + "/")
             if inside and len(point) >= len(best[0]):
                 best = (point, f"{kind} on {device}")
-    except (OSError, IndexError, ValueError):  # not Linux, or written otherwise than its manual says
+    except (OSError, IndexError, ValueError):  # not Linux, or not in the form of its manual
         return "unknown"
     return best[1]

@@ -7,9 +7,7 @@ from dataclasses import dataclass, field
 from farfield_bench.result import Recorder
 
 FACTOR = 1.5
-"""Two ratios that are not further apart than this agree, where nothing else is said: other machines, other data, the same
-lesson.
-"""
+"""Default factor within which two ratios agree: other machines, other data, the same lesson."""
 
 
 def number(value: float) -> str:
@@ -19,7 +17,7 @@ def number(value: float) -> str:
 
 @dataclass
 class Paper:
-    """A paper whose figures are put beside ours. Only ratios and shares are compared: seconds of other machines say nothing."""
+    """A paper with figures beside ours. Only ratios and shares are compared, since seconds of other machines differ."""
 
     name: str
     rows: list[list[str | float | int]] = field(default_factory=list)
@@ -27,22 +25,22 @@ class Paper:
     differed: list[str] = field(default_factory=list)
 
     def ratio(self, what: str, ours: float, theirs: float, *, factor: float = FACTOR) -> bool:
-        """Puts a ratio beside the paper's; whether they agree, which is within a factor."""
+        """Puts a ratio beside the paper's. Returns whether they agree within a factor."""
         low, high = theirs / factor, theirs * factor
         return self._judged(what, ours, number(theirs), low, high)
 
     def span(self, what: str, ours: float, low: float, high: float) -> bool:
-        """Puts a figure beside the smallest and the largest of the paper's; whether it lies between them."""
+        """Puts a figure beside the smallest and the largest of the paper's. Returns whether it is between them."""
         return self._judged(what, ours, f"{number(low)} to {number(high)}", low, high)
 
     def side(self, what: str, ours: float, theirs: float, *, of: float = 1.0) -> bool:
-        """Puts a ratio beside the paper's; whether both lie on the same side of 1, or of another bound: who is faster."""
+        """Puts a ratio beside the paper's. Returns whether both are on the same side of 1, or of another bound."""
         same = (ours >= of) == (theirs >= of)
         self._add(what, ours, number(theirs), "the same way" if same else "the other way", same)
         return same
 
     def missing(self, what: str, theirs: str, why: str) -> None:
-        """Says that nothing was measured beside a figure of the paper."""
+        """Records that a figure of the paper has no measurement beside it."""
         self.rows.append([what, "", theirs, why])
 
     def _judged(self, what: str, ours: float, theirs: str, low: float, high: float) -> bool:

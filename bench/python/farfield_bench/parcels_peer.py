@@ -1,6 +1,6 @@
 """Parcels' compiled kernel over a series in memory: `ENVIRONMENT/bin/python parcels_peer.py OPTIONS`.
 
-It runs in an environment that has Parcels and not Farfield, so nothing of Farfield is imported. Prints one JSON object.
+Its environment has Parcels but not Farfield, so it imports no module of Farfield. Prints one JSON object.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 
 def _velocity(path: str, dims: list[int]) -> NDArray[np.float32]:
-    """Of a PLOT3D file of one zone in single precision, [component, k, j, i]."""
+    """Values of a PLOT3D file of one zone in single precision, [component, k, j, i]."""
     shape = tuple(reversed(dims))
     points = dims[0] * dims[1] * dims[2]
     head = 12 + 20 + 24 + 4  # the number of zones, their size, the header, the mark of the record of values
@@ -30,8 +30,8 @@ def _velocity(path: str, dims: list[int]) -> NDArray[np.float32]:
 def particles(o: dict[str, Any]) -> dict[str, Any]:
     """Pathlines by RK4 with a fixed step, again and again.
 
-    Parcels takes steps of whole microseconds, so time is counted in steps here and velocities in lengths a step. The kernel is
-    compiled, and particles are found in the grid, in a first step that is not measured.
+    Parcels takes steps of whole microseconds, so times are in steps and velocities in lengths a step. A first step, not
+    measured, compiles the kernel and finds the particles in the grid.
     """
     parcels = importlib.import_module("parcels")
     steps = o["steps_between"]
@@ -63,7 +63,7 @@ def particles(o: dict[str, Any]) -> dict[str, Any]:
         row = {"wall_s": time.perf_counter() - wall, "cpu_s": time.process_time() - cpu}
         rows.append({**row, "steps": (total - 1) * len(seeds)})
     data = flock.particledata.data
-    # The position after the last step waits for the next one under this name.
+    # Parcels stores the position after the last step under this name.
     ends = np.stack([data[f"{axis}_nextloop"] for axis in ("lon", "lat", "depth")], axis=-1)
     np.save(o["ends"], ends[np.argsort(data["id"])])
     return {"runs": rows, "left": len(seeds) - len(ends), "version": parcels.__version__}

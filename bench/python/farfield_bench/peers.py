@@ -1,4 +1,4 @@
-"""What Farfield is measured against, each in a process of its own: `python -m farfield_bench.peers NAME OPTIONS`.
+"""Peers of Farfield, each in a new process: `python -m farfield_bench.peers NAME OPTIONS`.
 
 Prints one JSON object.
 """
@@ -65,7 +65,7 @@ def _tracer(vtk_data: Any, seeds: Any, o: dict[str, Any]) -> Any:
 
 
 def _adjust(tracer: Any, o: dict[str, Any]) -> None:
-    """Tolerance and steps; what is not said stays as VTK has it: error 1e-6, steps of 0.01 to 0.5 cells."""
+    """Tolerance and steps. Defaults are VTK's: error 1e-6, steps of 0.01 to 0.5 cells."""
     tracer.SetMaximumError(o.get("error", 1e-6))
     tracer.SetMinimumIntegrationStep(o.get("least_step", 0.01))
     tracer.SetMaximumIntegrationStep(o.get("most_step", 0.5))
@@ -93,7 +93,7 @@ def _measured(tracer: Any) -> dict[str, Any]:
 
 
 def _save(tracer: Any, path: str, array: str) -> None:
-    """Points, offsets, times, velocity and the seed of each line. Lines of seeds outside are missing."""
+    """Points, offsets, times, velocity and the seed of each line. Seeds outside have no line."""
     import numpy as np
 
     lines = tracer.GetOutput()
@@ -134,7 +134,7 @@ def _in_memory(o: dict[str, Any]) -> Any:
 
 @_peer
 def vtk_in_core(**o: Any) -> dict[str, Any]:
-    """Traces again and again over one grid in memory; each of `settings` twice or more, the first time to build the locator."""
+    """Repeated traces over one grid in memory. Each of `settings` runs twice or more; the first run builds the locator."""
     import numpy as np
 
     grid = _in_memory(o)
@@ -152,7 +152,7 @@ def vtk_in_core(**o: Any) -> dict[str, Any]:
 
 
 def _plot3d(o: dict[str, Any]) -> Any:
-    """VTK's own reader of PLOT3D files as the experiments write them."""
+    """VTK's own reader of the PLOT3D files that the experiments write."""
     from vtkmodules.vtkIOParallel import vtkMultiBlockPLOT3DReader
 
     reader = vtkMultiBlockPLOT3DReader()
@@ -193,10 +193,10 @@ def vtk_file(**o: Any) -> dict[str, Any]:
 
 
 def version(package: str) -> str:
-    """Of an installed package; empty if it is not there."""
+    """Version of a package; empty if it is not installed."""
     try:
         return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:  # empty says so
+    except importlib.metadata.PackageNotFoundError:  # empty: not installed
         return ""
 
 
@@ -212,7 +212,7 @@ def _order(pages: int, seed: int) -> list[int]:
 
 
 def _boxes(shape: tuple[int, ...], page: tuple[int, ...], o: dict[str, Any]) -> list[tuple[slice, ...]]:
-    """What is asked for as index expressions of an array [t, (c,) k, j, i]: one `box`, spans along k, j and i, or random pages."""
+    """Requests as index expressions of an array [t, (c,) k, j, i]: one `box`, spans along k, j and i, or random pages."""
     if "box" in o:
         return [(slice(0, 1), *([slice(None)] if len(shape) == 5 else []), *(slice(a, b) for a, b in o["box"]))]
     counts = [-(-n // p) for n, p in zip(shape[-3:], page[-3:], strict=True)]
@@ -225,9 +225,7 @@ def _boxes(shape: tuple[int, ...], page: tuple[int, ...], o: dict[str, Any]) -> 
 
 
 def _first(boxes: list[tuple[slice, ...]], o: dict[str, Any]) -> tuple[slice, ...]:
-    """What is read before the clock starts, so that indexes are there: a page of those asked for, or a corner that no box
-    touches.
-    """
+    """Reads before the clock starts, to load indexes: one of the requested pages, or a corner outside every box."""
     return tuple(slice(0, 1) for _ in boxes[0]) if "box" in o else boxes[0]
 
 
@@ -286,7 +284,7 @@ def tensorstore_pages(**o: Any) -> dict[str, Any]:
     spec = {
         "driver": "zarr3",
         "kvstore": {"driver": "file", "path": f"{o['store']}/{o['array']}/"},
-        # Nothing but the shard indexes is kept: pages are read each time, as in all arms.
+        # The cache holds shard indexes only: pages are read each time, as in all arms.
         "context": {"cache_pool": {"total_bytes_limit": 0}, "file_io_concurrency": {"limit": o["depth"]}},
     }
     array = ts.open(spec, read=True, open=True).result()
@@ -374,12 +372,12 @@ def farfield_boxes(**o: Any) -> dict[str, Any]:
 
 @_peer
 def vtk_box(**o: Any) -> dict[str, Any]:
-    """A box of momentum by VTK's reader of PLOT3D, which reads its files whole, and VTK's filter that cuts out."""
+    """A box of momentum by VTK's reader of PLOT3D, which reads its files whole, and its filter that extracts grids."""
     import numpy as np
     from vtkmodules.vtkFiltersExtraction import vtkExtractGrid
 
     (k0, k1), (j0, j1), (i0, i1) = o["box"]
-    # What it imports is there before the clock starts.
+    # Its imports come before the clock starts.
     _plot3d(o)
     cut = vtkExtractGrid()
     cut.SetVOI(i0, i1 - 1, j0, j1 - 1, k0, k1 - 1)
@@ -396,5 +394,5 @@ def vtk_box(**o: Any) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    # A module with the name of a script runs twice under two names; the one with the registry is this one.
+    # A module run as a script exists under two names; this one has the registry.
     print(json.dumps(PEERS[sys.argv[1]](**json.loads(sys.argv[2]))))

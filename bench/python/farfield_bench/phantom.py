@@ -1,4 +1,4 @@
-"""What the volumes of the experiments hold: a trunk of ellipsoids with texture and noise, and a foam."""
+"""Contents of the volumes of the experiments: a trunk of ellipsoids with texture and noise, and a foam."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ Floats = NDArray[np.float32]
 Triple = tuple[float, float, float]
 
 AIR, LUNG, FROZEN_LUNG, FAT, MUSCLE, CONTRAST = 6.0, 24.0, 128.0, 58.0, 84.0, 246.0
-"""Values of tissues. A lung lets X-rays through, and is to be seen as any other part in a photograph."""
+"""Values of tissues. A lung is transparent to X-rays, and as visible as other parts in a photograph."""
 NOISE, MOST_NOISE = 2.5, 9.0
 """Standard deviation of the noise, and the largest of it."""
 TABLE = 1 << 22
-"""Numbers of noise that planes take theirs from, each from another place."""
+"""Count of random numbers. Each plane takes its noise from another place in them."""
 SOFT = 2.0
-"""Voxels over which one tissue goes over into another."""
+"""Voxels of the transition between tissues."""
 FOAM_PERIOD = 1024 / 33
-"""Voxels from a bubble to the next: a little less than 32, so that every box of 32 has the middle of one."""
+"""Voxels between bubbles: slightly less than 32, so that every box of 32 has the middle of one."""
 
 
 @dataclass(frozen=True)
@@ -32,9 +32,9 @@ class Ellipsoid:
     radii: Triple
     value: float
     wall: float | None = None
-    """Half the thickness of a hollow one, as a share of its radii."""
+    """Half the thickness of a hollow part, as a share of its radii."""
     bars: float = 0.0
-    """Of a hollow one: how many bars along z are left of the wall, as of ribs; 0: all of it."""
+    """Number of bars along z that remain of the wall of a hollow part, as ribs; 0: the whole wall."""
 
 
 def _trunk(phase: float, lung: float) -> list[Ellipsoid]:
@@ -64,8 +64,8 @@ def _trunk(phase: float, lung: float) -> list[Ellipsoid]:
 
 
 class Body:
-    """A trunk, plane by plane. `part`: how much of its length the volume shows, about the middle; `phase`: of its beat; `lung`: the
-    value of lungs.
+    """A trunk, plane by plane. `part`: share of its length in the volume, about the middle; `phase`: of its beat;
+    `lung`: the value of lungs.
     """
 
     def __init__(self, dims: Dims, *, part: float = 1.0, phase: float = 0.0, lung: float = LUNG, seed: int = 1) -> None:
@@ -112,7 +112,7 @@ class Body:
         return found
 
     def _paint(self, value: Floats, one: Ellipsoid, z: float) -> None:
-        """Puts what plane z cuts of a part over what is there."""
+        """Draws the cut of plane z through a part over the earlier parts."""
         w = ((z - one.centre[2]) / one.radii[2]) ** 2
         margin = 1.0 + 2.0 * (one.wall or 0.0) + 0.02
         if w >= margin**2:
@@ -137,7 +137,7 @@ class Body:
             share += 0.5
         np.clip(share, 0.0, 1.0, out=share)
         if one.bars:
-            # Ribs fall off to the front.
+            # Ribs slope down to the front.
             fall = z * one.bars + 1.2 * (self._y[j] - one.centre[1])
             share *= (0.5 + 6.0 * (np.sin(2 * np.pi * fall) + 0.1)).clip(0.0, 1.0).astype(np.float32)[:, None]
         part = value[j, i]
@@ -146,7 +146,7 @@ class Body:
 
 
 def palette() -> Bytes:
-    """Colours of the body's values: blue is what it is frozen in, then fat, muscle, organs, bone."""
+    """Colours of the body's values: blue for the medium around the frozen body, then fat, muscle, organs, bone."""
     nodes = {
         0: (34, 58, 120), 30: (40, 70, 138), 34: (96, 70, 70), 50: (214, 176, 110), 66: (206, 160, 96), 76: (132, 44, 40),
         96: (150, 52, 46), 112: (110, 36, 38), 130: (176, 80, 70), 150: (196, 140, 110), 168: (228, 214, 186),
@@ -159,7 +159,7 @@ def palette() -> Bytes:
 
 
 class Foam:
-    """Bubbles where three waves come together, plane by plane."""
+    """Bubbles at the coincidence of three waves, plane by plane."""
 
     def __init__(self, dims: Dims) -> None:
         self._waves = [np.cos(2 * np.pi * np.arange(n) / FOAM_PERIOD).astype(np.float32) for n in dims]
@@ -171,9 +171,9 @@ class Foam:
         value = np.add(y[:, None], x[None, :])
         value += z[k] + 3.0
         value *= 1 / 6
-        # Steep where bubbles are, so that 8 bits tell them apart.
+        # Steep in bubbles, so that 8 bits resolve them.
         value *= 255 * value * value
-        # Some of what a bubble stands out by, up and down through the volume.
+        # A share of a bubble's contrast, which varies through the volume.
         value += np.multiply(v[:, None], u[None, :]) * (2.5 * w[k])
         value += 0.5
         np.clip(value, 0.0, 255.0, out=value)

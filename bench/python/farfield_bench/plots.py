@@ -1,8 +1,8 @@
-"""The plots of docs/benchmarks.md: what is read from a result for one, and the files.
+"""The plots of docs/benchmarks.md: their data in a result, and their files.
 
-A `Spec` says which rows of a result a plot is of (its arms, its claims or one of its tables), what of a row's name sets the rows
-apart, and which figures are drawn. So plots are made of the same JSON as the tables, of old results as well, and nothing is
-recorded twice. `plotted.PLOTS` has those of each experiment, `drawing` draws.
+A `Spec` selects the rows of a result for a plot: arms, claims or one of the tables. It also selects the parts of a
+row's name that distinguish rows, and the figures. So plots use the same JSON as the tables, also in old results, and no figure is
+recorded twice. `plotted.PLOTS` has the plots of each experiment; `drawing` draws them.
 
 >>> from farfield_bench.result import Recorder
 >>> recorder = Recorder("demo", "A demonstration")
@@ -26,58 +26,61 @@ from farfield.errors import DataError
 from farfield_bench.result import Result, Stop
 
 ARMS, CLAIMS = "arms", "claims"
-"""What rows are taken of, beside tables."""
+"""Sources of rows, beside tables."""
 MIB = 1 << 20
 _FILE = re.compile(r"(.+)-\d+\.svg")
-"""Whose plot a file is."""
+"""Name of a plot's file, with the experiment's name."""
 
 
 @dataclass(frozen=True)
 class Spec:
-    """What a plot is of and how it is drawn.
+    """Data and appearance of a plot.
 
-    Rows have columns: of arms `arm`, their settings and the medians of their quantities; of claims `text`, `value` and `bound`;
-    of tables those of the table. An expression must match all of a cell, or the row is left out; its groups `x`, `series` and
-    `panel` say where the row goes (`series2` is put after `series`). A column that names a quantity in bytes is drawn in MiB.
+    Rows of arms have the column `arm`, their settings and the medians of their quantities. Rows of claims have `text`,
+    `value` and `bound`; rows of tables those of the table. An expression must match the whole cell, or the row is left
+    out. Its groups `x`, `series` and `panel` place the row (`series2` follows `series`). A column of bytes is drawn in
+    MiB.
     """
 
     title: str
     rows: Mapping[str, str]
-    """By column, the expression that its cells must match."""
+    """Expression for the cells of each column."""
     y: Mapping[str, str]
-    """Columns of figures, and what each is called: the label of the axis if there is one."""
+    """Columns of figures and their names: the label of the axis if there is one."""
     kind: Literal["bars", "dots", "marks", "lines", "points"] = "bars"
-    """Bars and dots lie, a name before each, and dots may have a logarithmic axis; marks are dots of which all of a name share a
-    row, without figures; lines join the points of a series.
+    """Bars and dots are horizontal, each after its name; dots may have a logarithmic axis. Marks are dots without
+    figures; those of one name share a row. Lines join the points of a series.
     """
     table: str = ARMS
-    """Arms, claims, or how the title of a table begins."""
+    """Arms, claims, or the beginning of a table's title."""
     x: str = ""
-    """A column of numbers for the x axis of lines and points; otherwise it has the group's words, as numbers if all are."""
+    """A column of numbers for the x axis of lines and points; otherwise the x axis has the group's words, as numbers if
+    all are.
+    """
     each: Literal["series", "panel", "x"] = "series"
-    """What the names of several columns in `y` are."""
+    """Role of the names of several columns in `y`."""
     x_label: str = ""
     y_label: str = ""
     log: Literal["", "x", "y", "xy"] = ""
-    """Axes that are logarithmic; y is that of the figures, also where bars lie."""
+    """Logarithmic axes; y is the axis of the figures, also for horizontal bars."""
     bound: str = ""
-    """Claims whose bounds are drawn, by an expression."""
+    """Expression for the claims with drawn bounds."""
     level: Mapping[str, str] = field(default_factory=dict)
-    """Rows that are drawn as a line through their panel, chosen as `rows` are."""
+    """Rows drawn as a line through their panel, selected like `rows`."""
     level_label: str = ""
     line: tuple[float, str] | None = None
-    """A value to compare with, and what it is."""
+    """A reference value and its label."""
     diagonal: str = ""
-    """What it means that x and y are equal; a line is drawn there."""
+    """Label of the diagonal x = y, drawn as a line."""
     band: float = 0.0
-    """The share of a value by which it may lie beside the diagonal, shaded."""
+    """Half-width of the shaded band around the diagonal, as a share of the value."""
     factor: float = 1.0
     times_x: bool = False
     """Figures are multiplied by x: pages a second by the size of a page."""
     ours: str = r"Farfield|ours"
-    """Bars of one series that are Farfield's, which have its colour if there are others."""
+    """Expression for Farfield's bars in one series. They have its colour if there are others."""
     dashed: str = ""
-    """Series that are dashed, with the colours of those that are not, in the same order."""
+    """Expression for dashed series. They have the colours of the others, in the same order."""
     names: Mapping[str, str] = field(default_factory=dict)
     """Other words for series, panels and names."""
 
@@ -90,13 +93,13 @@ class Point:
     series: str
     x: str
     at: float | None
-    """Where it lies, if x is a number."""
+    """Position, if x is a number."""
     y: float
     low: float
     high: float
     """The smallest and the largest over the runs."""
     stop: Stop | None = None
-    """Why it has no figure: y is then not a number, or the time after which it was stopped."""
+    """Why it has no figure. Then y is NaN, or the time of its stop."""
 
 
 @dataclass(frozen=True)
@@ -104,9 +107,9 @@ class Image:
     """A plot that was drawn."""
 
     path: str
-    """From the page's folder."""
+    """Path from the page's folder."""
     alt: str
-    """In words."""
+    """Description as text."""
 
 
 @dataclass(frozen=True)
@@ -117,19 +120,19 @@ class _Row:
 
 
 def points(spec: Spec, result: Result) -> list[Point]:
-    """What a plot draws of a result, in the result's order; nothing if it has none of it."""
+    """Points of a plot from a result, in the result's order; empty without data."""
     return list(_points(spec, result, spec.rows))
 
 
 def levels(spec: Spec, result: Result) -> dict[str, float]:
-    """By panel, where a line goes through it to compare with."""
+    """Reference line of each panel."""
     if not spec.level:
         return {}
     return {point.panel: point.y for point in _points(spec, result, spec.level) if point.stop is None}
 
 
 def bounds(spec: Spec, result: Result) -> list[tuple[float, str]]:
-    """The bounds that a plot shows, and what they are."""
+    """Bounds in a plot, and their texts."""
     if not spec.bound:
         return []
     words = {"<=": "at most", ">=": "at least", "==": "just"}
@@ -180,12 +183,12 @@ def _rows(table: str, result: Result) -> Iterator[_Row]:
         for one in result.tables:
             if one.title.startswith(table):
                 for row in one.rows:
-                    # Of two columns of the same name the first.
+                    # The first of two columns of the same name.
                     yield _Row(dict(reversed(list(zip(one.columns, row, strict=False)))))
 
 
 def _match(rows: Mapping[str, str], row: _Row) -> dict[str, str] | None:
-    """Which panel, series and x a row belongs to; None if it is none of the plot's."""
+    """Panel, series and x of a row; None if the plot leaves it out."""
     roles = {"panel": "", "series": ""}
     for column, expression in rows.items():
         match = re.fullmatch(expression, str(row.cells[column])) if column in row.cells else None
@@ -205,9 +208,10 @@ def _number(cell: str | float | int | None) -> float | None:
 
 
 def write(results: Sequence[Result], page: Path) -> dict[str, list[Image]]:
-    """Draws the plots of results into a folder beside their page (`page/plots/NAME-N.svg`); those of each experiment.
+    """Draws the plots of results into a folder beside their page (`page/plots/NAME-N.svg`). Returns those of each
+    experiment.
 
-    What is there from before stays, so that a page that still shows it is whole: see `clear`.
+    Earlier files stay, since a page may still show them: see `clear`.
 
     Raises:
         DataError: if the files cannot be written.
@@ -237,7 +241,7 @@ def write(results: Sequence[Result], page: Path) -> dict[str, list[Image]]:
 
 
 def clear(drawn: Mapping[str, Sequence[Image]], page: Path) -> None:
-    """Removes the plots of experiments beside a page that are none of those that were drawn for it; other files stay.
+    """Removes plots of experiments beside a page that are not among those drawn for it; other files stay.
 
     Raises:
         DataError: if a file cannot be removed.
@@ -258,7 +262,7 @@ def clear(drawn: Mapping[str, Sequence[Image]], page: Path) -> None:
 
 
 def _alt(spec: Spec) -> str:
-    """What a plot shows, for those who do not see it."""
+    """Alternative text of a plot."""
     figures = spec.y_label or ", ".join(dict.fromkeys(spec.y.values()))
     if spec.each == "x" and not spec.y_label:
         figures = ""

@@ -1,7 +1,7 @@
-"""Which plots each experiment has in docs/benchmarks.md.
+"""Plots of each experiment in docs/benchmarks.md.
 
-To add one, write a `Spec` here under the experiment's name: which rows, what of their names is the x axis, the series and the
-panel, and which figures. It is drawn of results that are kept already; one that finds nothing in a result is left out.
+A new plot is a `Spec` here under the experiment's name. It selects rows, the parts of their names for the x axis, the
+series and the panel, and figures. It is drawn from stored results, and left out without data.
 """
 
 from __future__ import annotations
@@ -10,14 +10,15 @@ from farfield_bench.plots import CLAIMS, Spec
 
 WALL, CPU = "wall time [s]", "CPU time [s]"
 STORES = r"(?P<panel>.+), (?P<x>all|1/\d+): "
-"""Arms of `paging-1997`, up to what is run."""
+"""Beginning of the names of arms of `paging-1997`."""
 MEMORY = "memory, as a share of the data"
 EACH = {
     "policy": r"(?P<series>(?!optimum|clock \+ (?:executor|waiting)).*)",
     "memory, of what is touched": "(?P<panel>.*)",
 }
-"""Rows of `policies` by run, of policies alone: with what the executor tells, the default's marks would lie on its own. Runs are
-split by the memory that they were recorded with, or there would be some thirteen names; older results call it ample or little."""
+"""Rows of `policies` by run, for policies alone: with the executor's hints, the default's marks would cover its own.
+Runs are split by their recorded memory, to avoid some thirteen names; older results call it ample or little.
+"""
 REPLAYED = {"1/4": "replayed in 1/4 of what is touched", "1/16": "replayed in 1/16 of it"}
 
 PLOTS: dict[str, list[Spec]] = {

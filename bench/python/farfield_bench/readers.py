@@ -1,4 +1,4 @@
-"""Libraries that read chunks of a store, or the same chunks in HDF5: what experiments with them share."""
+"""Libraries that read chunks of a store, or the same chunks in HDF5: shared parts of experiments with them."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ LIBRARIES: dict[str, tuple[str, dict[str, Any]]] = {
     "TensorStore": ("tensorstore_pages", {}),
     "h5py": ("h5py_pages", {}),
 }
-"""For each its function in `farfield_bench.peers`, and what that is told."""
+"""Function in `farfield_bench.peers` and its options, for each library."""
 
 
 def hdf5(recorder: Recorder, path: Path, options: dict[str, Any]) -> bool:
-    """Writes the HDF5 file of a store's array, with the same chunks, made once; whether it is there."""
+    """Writes the HDF5 file of a store's array, with the same chunks, made once. Returns whether it exists."""
     if path.exists():
         return True
     done = arms.run(arms.peer("h5py_make", **options, file=str(path)), timeout_s=1200)
@@ -26,6 +26,6 @@ def hdf5(recorder: Recorder, path: Path, options: dict[str, Any]) -> bool:
 
 
 def ran(recorder: Recorder, name: str, done: arms.Run) -> bool:
-    """Whether a peer ran; where it does not, that is among the conditions, with what it said."""
+    """Whether a peer ran. If not, the conditions record it with its message."""
     said = " ".join(done.stderr.strip().splitlines()[-1:])[:120]
     return recorder.condition(name, done.code == 0, "" if done.code == 0 else said or f"exit code {done.code}")

@@ -1,4 +1,4 @@
-"""Which experiments there are."""
+"""The table of experiments."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Experiment:
     name: str
     title: str
     about: str
-    """What it shows and how, in a paragraph for the report: the docstring of its function."""
+    """Purpose and method, as a paragraph for the report: the docstring of its function."""
     measure: Measure
 
 
@@ -28,7 +28,7 @@ _FOUND: dict[str, Experiment] = {}
 
 
 def experiment(name: str, title: str) -> Callable[[Measure], Measure]:
-    """Registers a function that measures: its arms, its claims, its tables go to the `Recorder` that it is given."""
+    """Registers a function that measures. It writes arms, claims and tables to its `Recorder`."""
 
     def register(measure: Measure) -> Measure:
         if name in _FOUND:
@@ -53,7 +53,7 @@ def find(name: str) -> Experiment:
     """The experiment of that name.
 
     Raises:
-        UnknownName: listing what there is.
+        UnknownName: with the list of experiments.
     """
     known = load()
     if name not in known:

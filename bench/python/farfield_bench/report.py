@@ -37,7 +37,7 @@ def report(results: Sequence[Result], images: Mapping[str, Sequence[Image]] | No
 
 
 def _summary(results: Sequence[Result]) -> list[str]:
-    """One row an experiment: how many of its claims hold."""
+    """One row per experiment: the number of its claims that hold."""
     if not results:
         return []
     lines = ["| experiment | hold | missed |", "|---|---|---|"]
@@ -116,7 +116,7 @@ def _stopped(arm: Arm) -> str:
 
 
 def _heading(key: str) -> str:
-    """A quantity's name as people read it; sizes carry their unit in the cell."""
+    """A quantity's name for people; sizes carry their unit in the cell."""
     words = key.removesuffix("_bytes").replace("cpu", "CPU").split("_")
     if words[-1] in ("s", "us") and "a" not in words[-2:-1]:
         words[-1] = f"({words[-1]})"

@@ -1,6 +1,6 @@
-"""One piece of work over an open dataset, again and again in one process: `python -m farfield_bench.resident OPTIONS`.
+"""One work over an open dataset, repeated in one process: `python -m farfield_bench.resident OPTIONS`.
 
-The first round finds no page in memory, later ones find those of the rounds before. Prints one JSON object.
+The first round finds no page in memory, later ones find those of earlier rounds. Prints one JSON object.
 """
 
 from __future__ import annotations
@@ -51,9 +51,9 @@ WORKS: dict[str, Work] = {"trace": _trace, "surface": _surface, "array": _array,
 
 
 def run(o: dict[str, Any]) -> dict[str, Any]:
-    """Runs `o["work"]` for each of `o["fields"]` of `o["source"]` in turns, as many as `o["rounds"]` says; every other turn goes
-    the other way round. For each field, of each turn: wall and CPU seconds of all threads, bytes read, pages touched and pages
-    made; of the last one some of its values, and a checksum of what came beside them.
+    """Runs `o["work"]` for each of `o["fields"]` of `o["source"]`, in `o["rounds"]` turns; every other turn has the
+    reverse order. The result has, for each field and turn, wall and CPU seconds of all threads, bytes read, pages
+    touched and pages made. The last turn also gives some values and a checksum of the other results.
     """
     fields = list(o["fields"])
     rows: dict[str, list[dict[str, float]]] = {field: [] for field in fields}
@@ -82,7 +82,7 @@ def run(o: dict[str, Any]) -> dict[str, Any]:
 
 
 def _said(out: list[NDArray[Any]]) -> dict[str, Any]:
-    """Some of the values, and a checksum of all that came beside them."""
+    """Some of the values, and a checksum of all other results."""
     value = np.asarray(out[0], dtype=np.float64)
     rest = hashlib.sha256(b"".join(np.ascontiguousarray(part).tobytes() for part in out[1:])).hexdigest()
     return {"values": value.ravel()[:: max(1, value.size // 1000)].tolist(), "rest": rest}

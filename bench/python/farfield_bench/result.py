@@ -34,12 +34,13 @@ class Stop(_Document):
     """Why an arm has no figures, or fewer than asked for."""
 
     what: Literal["over", "killed", "refused"]
-    """Over: it was stopped when it had taken far longer than the arm that it is compared with. Killed: by the limit of its
-    memory. Refused: it said itself that the memory is too small for it."""
+    """Over: stopped after far longer than the arm that it is compared with. Killed: by its memory limit. Refused: it
+    reported that the memory is too small.
+    """
     text: str
-    """In a few words, for the table."""
+    """Short text for the table."""
     after_s: float | None = None
-    """When it was stopped: it takes longer than that."""
+    """Seconds until its stop: a lower bound of its time."""
 
 
 class Condition(_Document):
@@ -48,7 +49,7 @@ class Condition(_Document):
     what: str
     here: bool
     why: str = ""
-    """Why not, or which; in words."""
+    """Why not, or which, as text."""
 
 
 class Arm(_Document):
@@ -56,7 +57,7 @@ class Arm(_Document):
 
     name: str
     settings: dict[str, str] = {}
-    """What sets it apart, for the table."""
+    """Its distinguishing settings, for the table."""
     runs: list[dict[str, float]]
     median: dict[str, float]
     spread: dict[str, float]
@@ -74,8 +75,9 @@ class Claim(_Document):
     unit: str = ""
     holds: bool
     right: bool = False
-    """Whether it says that results are right or that a run kept to its memory, which small data show as well as large: it must
-    hold in quick runs, too. Results from before there was this do not say it."""
+    """Whether it is about correct results or a kept memory limit. Small data show these as well as large, so it must
+    hold in quick runs, too. Older results lack this key.
+    """
 
 
 class Table(_Document):
@@ -97,13 +99,13 @@ class Result(_Document):
     """UTC, ISO 8601."""
     seconds: float
     commit: str | None
-    """Of the checkout that the code lies in; null outside one. A `+` at its end: with changes that are not committed."""
+    """Commit of the code's checkout; null outside one. A `+` at its end marks uncommitted changes."""
     machine: Machine
     versions: dict[str, str] = {}
-    """Of what was run, by name: Farfield with its commit, Python, NumPy, the system's kernel, and what it was measured against."""
+    """Versions by name: Farfield with its commit, Python, NumPy, the system's kernel, and peers."""
     conditions: list[Condition] = []
     quick: bool
-    """Smaller data and fewer runs, to see that it works: not figures to quote."""
+    """Smaller data and fewer runs, to test the experiment: not figures to quote."""
     arms: list[Arm]
     claims: list[Claim]
     tables: list[Table]
@@ -111,12 +113,12 @@ class Result(_Document):
 
     @property
     def missed(self) -> list[Claim]:
-        """Claims that do not hold and should: in quick runs those alone that are marked as `right`."""
+        """Claims that should hold and do not: in quick runs only those marked as `right`."""
         return [claim for claim in self.claims if not claim.holds and (claim.right or not self.quick)]
 
 
 class Recorder:
-    """What an experiment writes its measurements to."""
+    """Receiver of an experiment's measurements."""
 
     def __init__(
         self, name: str, title: str, *, about: str = "", runs: int = 5, quick: bool = False, work: Path = Path()
@@ -124,7 +126,7 @@ class Recorder:
         from datetime import UTC, datetime
 
         self.runs = runs
-        """How often each arm is to be run."""
+        """Number of runs of each arm."""
         self.quick = quick
         self.work = work
         """A folder for data, kept between runs."""
@@ -153,24 +155,24 @@ class Recorder:
         after_s: float | None = None,
         settings: dict[str, str] | None = None,
     ) -> None:
-        """Records that an arm did not come to its end. It has no figure from that run, and needs none."""
+        """Records that an arm did not finish. It has no figure from that run, and needs none."""
         self._arms.setdefault(arm, [])
         self._settings.setdefault(arm, {}).update(settings or {})
         self._stops[arm] = Stop(what=what, text=text, after_s=after_s)
 
     def stopped(self, arm: str) -> bool:
-        """Whether an arm did not come to its end."""
+        """Whether an arm did not finish."""
         return arm in self._stops
 
     def condition(self, what: str, here: bool, why: str = "") -> bool:
-        """Records whether something that is needed is there; whether it is. What is not is a note as well."""
+        """Records whether a need is met, and returns it. An unmet need is also a note."""
         self._conditions[what] = Condition(what=what, here=here, why=why)
         if not here:
             self.note(f"Not here: {what}{f' ({why})' if why else ''}.")
         return here
 
     def version(self, of: str, version: str) -> None:
-        """Records a version of what was run."""
+        """Records the version of a program in the run."""
         if version:
             self._versions[of] = version
 
@@ -178,7 +180,7 @@ class Recorder:
         """The median of a quantity over the runs of an arm.
 
         Raises:
-            UsageError: if it was not recorded.
+            UsageError: if it is not recorded.
         """
         values = [run[quantity] for run in self._arms.get(arm, []) if quantity in run]
         if not values:
@@ -192,8 +194,8 @@ class Recorder:
     def claim(
         self, text: str, value: float, relation: Relation, bound: float, *, unit: str = "", right: bool = False
     ) -> bool:
-        """Records a figure that must hold; whether it does. `right`: whether it says that results are right or that a run kept to
-        its memory, which must hold on small data, too. A count that must be nought need not be of that kind.
+        """Records a figure that must hold, and returns whether it does. `right`: it is about correct results or a kept
+        memory limit, so it must hold on small data, too. Not every count that must be 0 is of that kind.
         """
         holds = bool(_HOLDS[relation](value, bound))
         self._claims.append(
@@ -206,7 +208,7 @@ class Recorder:
         self._tables.append(Table(title=title, columns=columns, rows=rows))
 
     def note(self, text: str) -> None:
-        """Records a sentence: what was left out, what disturbs the figure. The same one twice counts once."""
+        """Records a sentence: an omission, or a disturbance of a figure. Repeated sentences count once."""
         if text not in self._notes:
             self._notes.append(text)
 
@@ -247,7 +249,7 @@ def _arm(name: str, runs: list[dict[str, float]], settings: dict[str, str], stop
 
 
 def write_result(result: Result, folder: Path) -> Path:
-    """Writes `NAME.json` into a folder; its path.
+    """Writes `NAME.json` into a folder. Returns its path.
 
     Raises:
         DataError: if it cannot be written.
@@ -256,7 +258,7 @@ def write_result(result: Result, folder: Path) -> Path:
     part = path.with_suffix(".json.part")
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        # Whole or not at all: until then the file is of an earlier run.
+        # Complete or not at all: until then the file is of an earlier run.
         part.write_text(result.model_dump_json(indent=1) + "\n", encoding="utf-8")
         part.replace(path)
     except OSError as error:

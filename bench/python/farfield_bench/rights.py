@@ -1,7 +1,8 @@
-"""What a machine lets an experiment do: bound memory, take files out of the page cache, swap. Each says in words why not.
+"""Rights of an experiment on a machine: to bound memory, to evict files from the page cache, to swap. Each has a text
+for its absence.
 
-What is not there is never replaced by something else under its name: the arms that need it are left out, and the result says so
-among its conditions.
+A missing right is never replaced by another under its name. Arms that need it are left out, and the result's conditions
+list it.
 """
 
 from __future__ import annotations
@@ -25,20 +26,20 @@ from farfield_bench.result import Recorder
 SWAPS = Path("/proc/swaps")
 DROP_CACHES = Path("/proc/sys/vm/drop_caches")
 SMALL = 64 << 20
-"""Bytes of the cgroup that is made to see whether it can be."""
+"""Bytes of the cgroup made as a test."""
 
 
 @dataclass(frozen=True)
 class Right:
-    """Whether something can be done here."""
+    """Whether this machine permits an operation."""
 
     what: str
     here: bool
     why: str = ""
-    """Why not; or how, where there are several ways."""
+    """Why not; or how, if there are several ways."""
 
     def record(self, recorder: Recorder) -> bool:
-        """Among the conditions of a result; whether it is there."""
+        """Records it among the conditions of a result. Returns whether it is granted."""
         return recorder.condition(self.what, self.here, self.why)
 
 
@@ -63,7 +64,7 @@ def drop_caches() -> Right:
 
 
 def eviction(folder: Path) -> Right:
-    """Whether files of a folder leave the page cache when they are told to: those of a file system in memory do not, and are
+    """Whether files of a folder can be evicted from the page cache. Those of a file system in memory cannot, and are
     never cold.
     """
     what = "evicting files from the page cache"
@@ -76,7 +77,7 @@ def eviction(folder: Path) -> Right:
         evict([path])
         number = os.open(path, os.O_RDONLY)
         try:
-            # Gives what is in the page cache, and fails with EAGAIN instead of reading.
+            # Returns bytes in the page cache, and fails with EAGAIN instead of reading.
             os.preadv(number, [bytearray(1 << 12)], 0, os.RWF_NOWAIT)
             return Right(what, False, f"files in {folder} stay in memory")
         finally:
@@ -84,7 +85,7 @@ def eviction(folder: Path) -> Right:
     except BlockingIOError:
         return Right(what, True)
     except (AttributeError, OSError) as error:
-        # An older system, or a file system that cannot say: it is believed, as `posix_fadvise` is everywhere else.
+        # An older system, or a file system without this check: trusted, as `posix_fadvise` is everywhere else.
         if isinstance(error, AttributeError) or error.errno in (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS):
             return Right(what, True, "not checked: the file system does not say what it has in memory")
         return Right(what, False, str(error))
@@ -94,8 +95,8 @@ def eviction(folder: Path) -> Right:
 
 @contextmanager
 def swap(folder: Path, size: int) -> Iterator[Right]:
-    """Swap space for as long as it is used: what there is, or a file in a folder, if that may be made. It is taken away again
-    at the end.
+    """Swap space within a context: the existing one, or a file in a folder, if permitted. The file is removed at the
+    end.
     """
     what = "swap space"
     there = _swaps()
@@ -122,7 +123,7 @@ def _swaps() -> int:
 
 
 def _make_swap(path: Path, size: int) -> str:
-    """Why no swap space could be made; empty if it was."""
+    """Makes swap space. Returns why it failed; empty on success."""
     if not SWAPS.exists():
         return "this kernel has none"
     if os.geteuid() != 0:
@@ -135,7 +136,7 @@ def _make_swap(path: Path, size: int) -> str:
     try:
         with path.open("wb") as file:
             path.chmod(0o600)
-            # Blocks that are there: the kernel refuses a file with holes.
+            # Allocated blocks: the kernel refuses a file with holes.
             os.posix_fallocate(file.fileno(), 0, size)
     except OSError as error:
         return f"there is none, and {path.name} cannot be made: {error.strerror}"

@@ -17,9 +17,9 @@ from farfield.runtime.sizes import format_bytes
 from farfield_bench.data import GAMMA, HEADER, Array, Dims, Span, box, cut, warped
 
 SPAN = 10.0
-"""From the first time of a series to the last."""
+"""Span of a series, from its first time to its last."""
 FASTEST = 0.4 * 3**0.5
-"""No speed of `swaying` is above this."""
+"""Upper bound of the speed of `swaying`."""
 
 
 @dataclass(frozen=True)
@@ -29,15 +29,15 @@ class Series:
     grid: Path
     steps: tuple[Path, ...]
     dims: Dims
-    """Of all zones together, as if they were one."""
+    """Points of all zones together, as if they were one."""
     span: float = SPAN
-    """From the first time to the last."""
+    """Time from the first step to the last."""
     grids: tuple[Path, ...] = ()
-    """The grid of each step, the first included, where it moves."""
+    """The grid of each step, the first included, if it moves."""
 
     @property
     def source(self) -> str:
-        """As the command line takes it."""
+        """Source string for the command line."""
         folder = self.grid.parent
         return f"{folder}/flow_*.xyz+q={folder}/flow_*.q" if self.grids else f"{self.grid}+q={folder}/flow_*.q"
 
@@ -48,16 +48,16 @@ class Series:
 
     @property
     def times(self) -> Array:
-        """Time of each step, as its file has it: in single precision, of which the shortest decimal number is read."""
+        """Time of each step, as in its file: the shortest decimal of a single-precision number."""
         return np.array([float(str(t)) for t in np.linspace(0.0, self.span, len(self.steps)).astype("f4")])
 
     def longest(self, cells: float) -> float:
-        """The time in which nothing goes further than so many cells."""
+        """Time in which no particle passes more than so many cells."""
         return longest_step(self.dims, cells)
 
 
 def swaying(x: Sequence[Array], time: float, edges: tuple[float, float, float]) -> list[Array]:
-    """A flow that goes to and fro and nowhere leaves a box: each component is 0 on the two faces that it would cross."""
+    """An oscillating flow that stays in a box: each component is 0 on the two faces that it would cross."""
     u, v, w = (np.pi * a / edge for a, edge in zip(x, edges, strict=True))
     return [
         0.25 * np.sin(u) * (np.cos(v + 0.9 * time) + 0.6 * np.cos(2 * w - 0.5 * time)),
@@ -67,7 +67,7 @@ def swaying(x: Sequence[Array], time: float, edges: tuple[float, float, float]) 
 
 
 Kind = Literal["warped", "uniform", "moving"]
-"""Of grids: one that is warped, a uniform one, and a warped one whose inner points move."""
+"""Kinds of grids: warped, uniform, and warped with moving inner points."""
 
 
 def make(
@@ -98,7 +98,7 @@ def make(
 
 
 def longest_step(dims: Dims, cells: float) -> float:
-    """The time in which nothing in the swaying flow goes further than so many cells of a grid."""
+    """Time in which no particle of the swaying flow passes more than so many cells of a grid."""
     return cells * (2.0 / (min(dims) - 1)) / FASTEST
 
 
@@ -109,8 +109,8 @@ def even(dims: Dims, k: int) -> list[Array]:
 
 
 def swung(x: Sequence[Array], share: float, edges: tuple[float, float, float]) -> list[Array]:
-    """A grid's points at a share of a series' span: the inner ones go to and fro once, by up to a fortieth of the box's height, and
-    those on its faces stay.
+    """A grid's points at a share of a series' span. Inner points oscillate once, by up to a fortieth of the box's
+    height; those on its faces stay.
     """
     u, v, w = (np.sin(np.pi * a / edge) for a, edge in zip(x, edges, strict=True))
     way = 0.025 * min(edges) * u * v * w

@@ -1,7 +1,7 @@
-"""The vortex street of the tapered cylinder: how often vortices are shed along the span, by probes and by particles.
+"""The vortex street of the tapered cylinder: shedding frequencies along the span, by probes and by particles.
 
-The cylinder is one unit thick at z = 0 and half as thick at z = 16, in a stream of speed 1 along x, at Reynolds numbers of 150
-and 75.
+The cylinder is one unit thick at z = 0 and half as thick at z = 16. The stream along x has speed 1. Reynolds
+numbers are 150 and 75.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from farfield_bench.data import Array
 
 HEIGHT = 16.0
 AGE_STEPS = 6
-"""How old particles are when they are looked at, in time steps: they have gone past less than half a vortex then."""
+"""Age of particles at their measurement, in time steps: they have then passed less than half a vortex."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Fit:
 
     frequency: float
     error: float
-    """Of the frequency, one standard deviation, as what is left of the signal says."""
+    """One standard deviation of the frequency, from the residual of the signal."""
 
 
 @dataclass(frozen=True)
@@ -39,11 +39,11 @@ class Station:
     probe: Fit
     tracks: Fit
     uniform: float
-    """Of a cylinder that is as thick everywhere as this one is here."""
+    """Frequency of a cylinder of this constant thickness."""
 
 
 def sinusoid(time: Array, signal: Array, low: float = 0.05, high: float = 0.5) -> Fit:
-    """The frequency whose sinusoid, with a constant beside it, leaves the least of a signal.
+    """The frequency of the sinusoid that, with a constant, leaves the smallest residual of a signal.
 
     >>> import numpy as np
     >>> t = np.linspace(0, 15, 60)
@@ -75,12 +75,12 @@ def sinusoid(time: Array, signal: Array, low: float = 0.05, high: float = 0.5) -
 def stations(source: str, count: int) -> list[Station]:
     """Frequencies at places along the span, from the thick end to the thin one.
 
-    Probes: the velocity across the stream two and a half diameters behind the axis. Tracks: particles are let go two diameters
-    behind it at each time step; how far each has gone across the stream when it has a certain age goes to and fro with the
-    time of its release.
+    Probes: the velocity across the stream two and a half diameters behind the axis. Tracks: particles are released two
+    diameters behind it at each time step. Their displacement across the stream at a fixed age oscillates with the time
+    of release.
 
     Raises:
-        DataError: if a place lies in no zone.
+        DataError: if a place is in no zone.
     """
     heights = np.linspace(0.05, 0.95, count) * HEIGHT
     diameters = 1 - 0.5 * heights / HEIGHT

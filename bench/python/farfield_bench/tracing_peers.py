@@ -1,4 +1,4 @@
-"""VTK's particle tracer over time steps in memory, in a process of its own: `python -m farfield_bench.tracing_peers OPTIONS`.
+"""VTK's particle tracer over time steps in memory, in a new process: `python -m farfield_bench.tracing_peers OPTIONS`.
 
 Prints one JSON object.
 """
@@ -30,10 +30,10 @@ MESHES = {
 
 
 class _InMemory:
-    """A source that hands over what is in memory, time by time; VTK calls its methods.
+    """A source of time steps in memory; VTK calls its methods.
 
-    Each step is a block of its own object. A tracer that is given a plain dataset keeps that object, which the next step would
-    overwrite, so that both ends of an interval would be its later one.
+    Each step is a block with its own object. A tracer holds a plain dataset as an object that the next step overwrites.
+    Both ends of an interval would then be the later one.
     """
 
     def __init__(self, times: Sequence[float], steps: Sequence[Any]) -> None:
@@ -113,7 +113,7 @@ def _tracer(source: Any, seeds: Any, setting: dict[str, Any]) -> Any:
     tracer.SetTerminalSpeed(0.0)
     getattr(tracer, MESHES[setting["mesh"]])()
     with warnings.catch_warnings():
-        # Other versions spell it otherwise and say so.
+        # Other versions have another name for this, and warn of the old one.
         warnings.simplefilter("ignore", DeprecationWarning)
         if setting["locator"] == "points":
             tracer.SetInterpolatorTypeToDataSetPointLocator()
@@ -123,7 +123,7 @@ def _tracer(source: Any, seeds: Any, setting: dict[str, Any]) -> Any:
 
 
 def _ends(tracer: Any, count: int, last: float) -> Array:
-    """Where particles are at the last time, NaN for those that are not there any more, (N, 3)."""
+    """Positions of particles at the last time, (N, 3); NaN for lost ones."""
     output = tracer.GetOutput()
     ends = np.full((count, 3), np.nan)
     if output.GetNumberOfPoints():
@@ -137,8 +137,8 @@ def _ends(tracer: Any, count: int, last: float) -> Array:
 
 
 def particles(**o: Any) -> dict[str, Any]:
-    """Particle paths again and again; each of `settings` is a kind of locator and what the tracer is told of the mesh.
-    `located_cpu_s`: what a second tracer takes, which finds the locators on the datasets.
+    """Repeated particle paths. Each of `settings` is a kind of locator and the tracer's setting for changes of the
+    mesh. `located_cpu_s`: CPU seconds of a second tracer, which finds the locators on the datasets.
     """
     from vtkmodules.vtkCommonDataModel import vtkPolyData
     from vtkmodules.vtkCommonExecutionModel import vtkTrivialProducer
@@ -152,7 +152,7 @@ def particles(**o: Any) -> dict[str, Any]:
     seeds.SetOutput(points)
 
     def fresh() -> Any:
-        """A source of the same arrays in objects that nothing has built a locator for."""
+        """A source of the same arrays in new objects, without locators."""
         source = vtkPythonAlgorithm()
         source.SetPythonObject(_InMemory(o["times"], [_copy(step) for step in steps]))
         return source

@@ -16,7 +16,7 @@ from farfield_bench.data import GAMMA, Array, Flow, arrays
 SCALARS = ("speed", "pressure", "vorticity_magnitude", "q_criterion", "lambda2")
 VECTOR = "grad_density"
 SLAB = 16
-"""Planes that are made at a time."""
+"""Planes made at a time."""
 
 
 def stored(name: str) -> str:
@@ -91,5 +91,5 @@ def _planes(flow: Flow, first: int, last: int) -> list[Array]:
 
 
 def _differences(f: Array) -> Array:
-    """Along i, j and k of an array [k, j, i]."""
+    """Differences along i, j and k of an array [k, j, i]."""
     return np.stack([np.gradient(f, axis=axis, edge_order=2) for axis in (2, 1, 0)])

@@ -1,4 +1,4 @@
-"""What the experiments with volumes share: a volume as native arms take it, views as they do, and what they say of frames."""
+"""Shared parts of experiments with volumes: volumes and views for native arms, and their output about frames."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ WINDOW: Size = (768, 456)
 
 
 def spec(path: Path, **options: Any) -> dict[str, Any]:
-    """What its reader says of a volume, with options of volumes.
+    """Reader's description of a volume, with options of volumes.
 
     Raises:
         DataError: if it is damaged.
@@ -40,7 +40,7 @@ def spec(path: Path, **options: Any) -> dict[str, Any]:
 
 
 def channel(of: dict[str, Any], number: int) -> dict[str, Any]:
-    """A volume of colours in which every number is a channel for itself; `number` comes first, as the arms show the first one."""
+    """A volume of colours with each number as a channel; `number` comes first, since the arms show the first one."""
     found = {**of, "kind": "channels", "channels": [{"name": f"channel{n}", "units": "1"} for n in range(3)]}
     order = [number, *(n for n in range(3) if n != number)]
     levels = []
@@ -51,7 +51,7 @@ def channel(of: dict[str, Any], number: int) -> dict[str, Any]:
 
 
 def cameras(views: Sequence[View]) -> list[dict[str, Any]]:
-    """Views as native arms take them."""
+    """Views for native arms."""
     return [
         {
             "position": view.position,
@@ -64,12 +64,12 @@ def cameras(views: Sequence[View]) -> list[dict[str, Any]]:
 
 
 def looks(transfer: Transfer) -> dict[str, Any]:
-    """A transfer function as native arms take it."""
+    """A transfer function for native arms."""
     return {"opacities": transfer.opacities, "colours": transfer.colours}
 
 
 def peer_looks(transfer: Transfer, views: Sequence[View]) -> dict[str, Any]:
-    """A transfer function and views as the arms of VTK take them."""
+    """A transfer function and views for the arms of VTK."""
     shown = [
         {"name": v.name, "position": v.position, "target": v.target, "up": v.up, "fov_degrees": v.fov_degrees}
         for v in views
@@ -78,14 +78,14 @@ def peer_looks(transfer: Transfer, views: Sequence[View]) -> dict[str, Any]:
 
 
 def rays(of: dict[str, Any], transfer: Transfer, views: Sequence[View], size: Size, **options: Any) -> list[str]:
-    """A command that casts rays and prints what each picture took."""
+    """A command that casts rays and prints the cost of each picture."""
     return arms.inside(
         arm="volume_rays", spec=of, cameras=cameras(views), size=list(size), **looks(transfer), **options
     )
 
 
 def contour(of: dict[str, Any], value: float, **options: Any) -> list[str]:
-    """A command that draws an isosurface, lets its pieces go, and prints what each round took."""
+    """A command that extracts an isosurface, frees its pieces, and prints the cost of each round."""
     return arms.inside(arm="volume_contour", spec=of, value=value, **options)
 
 
@@ -159,7 +159,7 @@ def converted(recorder: Recorder, volume: Volume) -> Path:
 
 @dataclass(frozen=True)
 class Fio:
-    """What `fio` read."""
+    """Figures of a read by `fio`."""
 
     wall_s: float
     cpu_s: float
@@ -167,8 +167,8 @@ class Fio:
 
 
 def fio(path: Path, page_bytes: int, most_bytes: int) -> Fio | None:
-    """`fio` reads so many bytes from the evicted files of a store, in blocks of a page at random places, 64 in flight; None where
-    it is not installed.
+    """Reads so many bytes by `fio` from the evicted files of a store, in blocks of a page at random places, 64 in
+    flight. None if it is not installed.
 
     Raises:
         DataError: if it fails.
@@ -202,9 +202,9 @@ def fio(path: Path, page_bytes: int, most_bytes: int) -> Fio | None:
 
 
 def reading_takes(path: Path, page_bytes: int, most_bytes: int) -> float | None:
-    """Processor seconds that reading a byte as `fio` does takes from a machine whose cores are all busy: of the system, of `fio`,
-    and of the machine's host, where it is a virtual one (what is stolen). None where `fio` is not installed, or it cannot be told:
-    less taken beside the reading than without any says what others did meanwhile, and not that reading takes nothing.
+    """Processor seconds for reading a byte by `fio` on a machine with all cores busy. They are those of the system, of
+    `fio`, and of a virtual machine's host (stolen time). None if `fio` is not installed, or if the result is negative:
+    less time with the reading than without shows other load, not free reading.
 
     Raises:
         DataError: if it fails.
@@ -214,7 +214,7 @@ def reading_takes(path: Path, page_bytes: int, most_bytes: int) -> float | None:
         busy.extend(subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(os.cpu_count() or 1))
         time.sleep(0.2)
         evict(sorted(file for file in path.rglob("*") if file.is_file()))
-        # Evicting takes time as well, which is not to count; what is taken without any reading is none of its.
+        # Eviction takes time as well, which must not count; neither must time taken without reading.
         alone = _beside_users(), time.monotonic()
         time.sleep(1.0)
         before = _beside_users(), time.monotonic()

@@ -1,4 +1,4 @@
-"""Volumes by VTK, each arm in a process of its own: `python -m farfield_bench.volume_peers NAME OPTIONS`.
+"""Volumes by VTK, each arm in a new process: `python -m farfield_bench.volume_peers NAME OPTIONS`.
 
 Prints one JSON object. Options name a file of raw 8-bit voxels, k slowest, and its `dims`.
 """
@@ -16,7 +16,7 @@ from farfield_bench.peers import resident_peak_bytes, version, vtk_arrays
 
 VOLUME_PEERS: dict[str, Callable[..., dict[str, Any]]] = {}
 SLAB = 64
-"""Layers of cells that are taken at a time, from 65 planes."""
+"""Layers of cells per slab, from 65 planes."""
 
 
 def _peer(work: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, Any]]:
@@ -25,7 +25,7 @@ def _peer(work: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, Any]]:
 
 
 class _Clock:
-    """Wall and processor time of this process, all threads, since it was made."""
+    """Wall and processor time of this process, all threads, since the object was made."""
 
     def __init__(self) -> None:
         self.wall, self.cpu = time.perf_counter(), time.process_time()
@@ -53,12 +53,12 @@ def _in_memory(o: dict[str, Any]) -> Any:
 
 
 def _volume(o: dict[str, Any], image: Any) -> Any:
-    """Without shading, sampled every `dt` voxels, as many samples in each frame."""
+    """A VTK volume without shading, with a sample every `dt` voxels and the same number of samples in each frame."""
     from vtkmodules.vtkCommonDataModel import vtkPiecewiseFunction
     from vtkmodules.vtkRenderingCore import vtkColorTransferFunction, vtkVolume, vtkVolumeProperty
     from vtkmodules.vtkRenderingVolume import vtkFixedPointVolumeRayCastMapper, vtkGPUVolumeRayCastMapper
 
-    # They have not all of this in common.
+    # The mappers do not share all of these methods.
     mapper: Any = vtkGPUVolumeRayCastMapper() if o["mapper"] == "gpu" else vtkFixedPointVolumeRayCastMapper()
     mapper.SetInputData(image)
     mapper.AutoAdjustSampleDistancesOff()
@@ -99,10 +99,10 @@ def _look(camera: Any, view: dict[str, Any]) -> None:
 @_peer
 def rays(**o: Any) -> dict[str, Any]:
     """Pictures of a volume in memory from `views`, by the mapper `fixed` (vtkFixedPointVolumeRayCastMapper) or `gpu`
-    (vtkGPUVolumeRayCastMapper, drawn by Mesa's software driver). The first frame, which builds tables and textures, is not among
-    those that are told.
+    (vtkGPUVolumeRayCastMapper, drawn by Mesa's software driver). The result leaves out the first frame, which builds
+    tables and textures.
     """
-    # No screen, and no card even where there is one.
+    # No screen, and no graphics card even if there is one.
     os.environ["VTK_DEFAULT_OPENGL_WINDOW"] = "vtkEGLRenderWindow"
     os.environ.update(LIBGL_ALWAYS_SOFTWARE="1", GALLIUM_DRIVER="llvmpipe", VTK_DEFAULT_EGL_DEVICE_INDEX="0")
     import numpy as np
@@ -197,7 +197,7 @@ def contour(**o: Any) -> dict[str, Any]:
 
 
 def _mapped_slabs(o: dict[str, Any]) -> Iterator[tuple[int, Any]]:
-    """Planes of slab after slab of the mapped file. What is done with is let go, so that it does not count as memory."""
+    """Planes of slab after slab of the mapped file. Finished planes are released, so that they do not count as memory."""
     import mmap
 
     import numpy as np
@@ -205,7 +205,7 @@ def _mapped_slabs(o: dict[str, Any]) -> Iterator[tuple[int, Any]]:
     nx, ny, nz = o["dims"]
 
     with open(o["file"], "rb") as file:
-        # Closed when the last array of it goes.
+        # Closed with its last array.
         memory = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)
     memory.madvise(mmap.MADV_SEQUENTIAL)
     for first in range(0, nz - 1, SLAB):
@@ -215,7 +215,7 @@ def _mapped_slabs(o: dict[str, Any]) -> Iterator[tuple[int, Any]]:
 
 
 def _read_slabs(o: dict[str, Any]) -> Iterator[tuple[int, Any]]:
-    """Planes of slab after slab, read into one buffer; the plane that two slabs share is kept."""
+    """Planes of slab after slab, read into one buffer; the plane shared by two slabs stays."""
     import numpy as np
 
     nx, ny, nz = o["dims"]
@@ -240,8 +240,8 @@ def _surfaces(o: dict[str, Any]) -> Iterator[Any]:
 
 @_peer
 def contour_slabs(**o: Any) -> dict[str, Any]:
-    """The same from the file: 65 planes at a time, mapped or (`read`) read, are given to vtkFlyingEdges3D, and what it makes of
-    them is counted and let go. `area`: it is measured as well, in another pass, after the clock and the peak were read.
+    """The same from the file: vtkFlyingEdges3D gets 65 planes at a time, mapped or (`read`) read, and its triangles are
+    counted and freed. `area`: another pass measures the area, after the readings of clock and peak.
     """
     from vtkmodules.vtkCommonCore import vtkSMPTools
 
@@ -253,7 +253,7 @@ def contour_slabs(**o: Any) -> dict[str, Any]:
         vtkSMPTools.Initialize(len(os.sched_getaffinity(0)))
     import numpy as np
 
-    _edges(_image(np.zeros((2, 2, 2), np.uint8)), 1.0).Update()  # what it imports is there before the clock starts
+    _edges(_image(np.zeros((2, 2, 2), np.uint8)), 1.0).Update()  # its imports come before the clock starts
     clock = _Clock()
     triangles = sum(surface.GetNumberOfPolys() for surface in _surfaces(o))
     found = {**clock.read(), "triangles": triangles, "resident_peak_bytes": resident_peak_bytes()}

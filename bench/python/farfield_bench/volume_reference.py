@@ -1,13 +1,13 @@
-"""A picture of a volume as its formulas say, slowly: what pictures of ray-casters are held against.
+"""Slow exact pictures of a volume from the formulas: the reference for pictures of ray-casters.
 
-Everything in double precision; no tables, nothing left out, and no ray ends before the volume does.
+All is in double precision, without tables and omissions, and no ray ends before the volume does.
 
-- The ray of a pixel goes through its middle. Samples stand at t = (n + 1/2) dt from the eye, for all n whose sample lies between
-  the first and the last voxel along each axis. Each stands for a step, the first and the last also for what is left of the ray up
-  to where it enters and leaves the volume, or not for what lies outside. Where that is too little for any sample one stands in
-  its middle.
-- A value is interpolated between the eight voxels around it; opacity and colour of a value are straight between the nodes of the
+- The ray of a pixel goes through its middle. Samples are at t = (n + 1/2) dt from the eye. They are those between the first and
+  the last voxel along each axis. Each covers a step. The first and the
+  last step are extended or cut at the ray's entry and exit. A part inside that is too short for a sample has one in its middle.
+- A value is interpolated between the eight voxels around it. Opacity and colour of a value are linear between the nodes of the
   transfer function, colours in sRGB.
+
 - A sample of opacity a for a length of one unit has 1 - (1 - a)^(n dt / unit) over n steps. Light is added front to back in linear
   light, over the background, and made sRGB of 8 bits at the end.
 """
@@ -49,7 +49,9 @@ def rays(view: View, size: tuple[int, int], pixels: NDArray[np.int64]) -> Rays:
 
 
 def within(dims: tuple[int, ...], r: Rays) -> tuple[Floats, Floats]:
-    """Where each ray enters and leaves the volume of voxel centres; it enters behind where it leaves if it misses it."""
+    """Distances at which each ray enters and leaves the volume of voxel centres. A ray that misses it enters after it
+    leaves.
+    """
     low, high = np.zeros(len(r.directions)), np.full(len(r.directions), np.inf)
     with np.errstate(divide="ignore", invalid="ignore"):
         for a, n in enumerate(dims):
@@ -96,7 +98,7 @@ class Shown:
         self._transfer = transfer
 
     def __call__(self, values: Floats) -> tuple[Floats, Floats]:
-        """Of values (N,): opacities of a unit of length (N,), and linear light of colours (N, 3)."""
+        """For values (N,): opacities of a unit of length (N,), and linear light of colours (N, 3)."""
         at, opacity = zip(*self._transfer.opacities, strict=True)
         nodes, colours = zip(*self._transfer.colours, strict=True)
         rgb = np.stack([np.interp(values, nodes, [c[n] for c in colours]) for n in range(3)], axis=-1)
@@ -117,7 +119,7 @@ def picture(
     r = rays(view, size, pixels)
     low, high = within(tuple(reversed(voxels.shape[:3])), r)
     first = np.ceil(np.nan_to_num(low / dt, posinf=0.0) - 0.5).astype(np.int64)
-    # Samples lie before where the ray leaves.
+    # Samples come before the ray's exit.
     last = np.where(low < high, np.ceil(np.where(np.isfinite(high), high, 0.0) / dt - 0.5).astype(np.int64), first)
     few = (low < high) & (first == last)
     last = np.where(few, first + 1, last)
@@ -142,12 +144,12 @@ def picture(
 
 
 def every(size: tuple[int, int], step: int) -> NDArray[np.int64]:
-    """Each pixel of every so manieth row and column, (N, 2)."""
+    """Pixels of every `step`th row and column, (N, 2)."""
     x, y = np.meshgrid(np.arange(step // 2, size[0], step), np.arange(step // 2, size[1], step))
     return np.stack([x.reshape(-1), y.reshape(-1)], axis=-1)
 
 
 def largest_difference(picture8: NDArray[np.uint8], light: Floats, pixels: NDArray[np.int64]) -> int:
-    """Of a picture [row, column, rgb] over black from the light of some of its pixels, in 255ths."""
+    """Largest difference of a picture [row, column, rgb] over black from the light of some of its pixels, in 255ths."""
     ours = picture8[pixels[:, 1], pixels[:, 0], :3].astype(np.int64)
     return int(np.abs(ours - srgb8(light[:, :3]).astype(np.int64)).max(initial=0))

@@ -1,6 +1,6 @@
-"""The volumes of the experiments: made a few planes at a time, kept in the working folder, the same each time.
+"""The volumes of the experiments: made a few planes at a time, stored in the working folder, the same each time.
 
-Raw voxels, k slowest, beside a detached NRRD header, so that whoever reads files and whoever maps them has the same bytes.
+Raw voxels, k slowest, have a detached NRRD header beside them. Readers and mappers of files so use the same bytes.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ Dims = tuple[int, int, int]
 Plane = Callable[[int], Bytes]
 """The voxels of a plane, row by row."""
 SLAB_BYTES = 8 << 20
-"""What a thread makes before it writes."""
+"""Bytes of planes that a thread makes before it writes."""
 
 CT_SPINE = 176.0
-"""Below what is densest in `ct`, the spine and what the patient has drunk: the isosurface that crosses few pages."""
+"""A value below the densest parts of `ct`, the spine and the contrast medium. Its isosurface crosses few pages."""
 FOAM_LEVEL = 238.0
-"""Of `foam`: bubbles about two and a half voxels wide to each side, one in every box of 32 voxels. The isosurface that crosses all
-pages.
+"""A value of `foam`: bubbles of about two and a half voxels to each side, one in every box of 32 voxels. Its isosurface
+crosses all pages.
 """
 
 Nodes = tuple[tuple[float, float], ...]
@@ -39,10 +39,10 @@ Colours = tuple[tuple[float, tuple[float, float, float]], ...]
 
 @dataclass(frozen=True)
 class Transfer:
-    """A transfer function: straight between nodes of stored numbers."""
+    """A transfer function, linear between nodes of stored numbers."""
 
     opacities: Nodes
-    """Of a length of one voxel."""
+    """Opacities of a length of one voxel."""
     colours: Colours
     """sRGB, 0 to 1."""
 
@@ -56,12 +56,12 @@ CT_TRANSFER = Transfer(
         (170.0, (0.95, 0.90, 0.78)), (255.0, (1.0, 1.0, 1.0)),
     ),
 )  # fmt: skip
-"""Of `ct`: air and lungs show nothing, soft tissue is a haze that hardly any ray is lost in, bones stop it."""
+"""Transfer function of `ct`: air and lungs are invisible, soft tissue is a thin haze, bones stop rays."""
 
 
 @dataclass(frozen=True)
 class View:
-    """Where one looks from, in voxels."""
+    """A point of view, in voxels."""
 
     name: str
     position: tuple[float, float, float]
@@ -71,8 +71,8 @@ class View:
 
 
 def views(dims: Dims, *, turned: float = 0.0) -> list[View]:
-    """Five views of a volume, all `turned` by so many degrees: from the front, obliquely, from the side, from above, and from near,
-    with a part of it to be seen.
+    """Five views of a volume, all `turned` by so many degrees: from the front, obliquely, from the side, from above,
+    and from near, with a part of it in view.
     """
     middle = np.array([(n - 1) / 2 for n in dims])
     size = float(np.linalg.norm(dims))
@@ -126,7 +126,7 @@ class Volume:
 
 
 def ct(work: Path, dims: Dims = (1024, 1024, 1024)) -> Volume:
-    """A trunk as a CT scanner might see it, 8 bits a voxel, two fifths of its voxels body and the rest dim, noisy air.
+    """A trunk as in a CT scan, 8 bits a voxel: two fifths of its voxels are body, the rest is dim, noisy air.
 
     Raises:
         DataError: if it cannot be written.
@@ -135,7 +135,8 @@ def ct(work: Path, dims: Dims = (1024, 1024, 1024)) -> Volume:
 
 
 def large(work: Path, edge: int = 2048) -> Volume:
-    """The trunk of `ct` in twice as many voxels along each axis as it is made of, with fresh noise: eight times as fast to make.
+    """The trunk of `ct`, made at half of the resolution along each axis and doubled, with fresh noise: eight times as
+    fast to make.
 
     Raises:
         DataError: if it cannot be written.
@@ -163,17 +164,17 @@ def foam(work: Path, dims: Dims = (1024, 1024, 1024)) -> Volume:
 
 
 def body(work: Path, dims: Dims = (2048, 1216, 130)) -> Volume:
-    """A body in colours as in photographs of frozen slices, before the blue of what it is frozen in.
+    """A body in colours as in photographs of frozen slices, before the blue of the medium around it.
 
     Raises:
         DataError: if it cannot be written.
     """
-    # Slices are 1 mm apart, pixels a third of that: seen in millimetres the trunk goes on beyond both ends.
+    # Slices are 1 mm apart, pixels a third of that: in millimetres, the trunk extends beyond both ends.
     return _made(work, "body", dims, 3, [Body(dims, part=0.4, lung=FROZEN_LUNG).coloured])
 
 
 def beating(work: Path, dims: Dims = (256, 256, 256), steps: int = 10) -> Volume:
-    """A series: the trunk of `ct` whose heart beats and whose lungs breathe.
+    """A series: the trunk of `ct` with beating heart and breathing lungs.
 
     Raises:
         DataError: if it cannot be written.
@@ -203,7 +204,7 @@ def _made(work: Path, kind: str, dims: Dims, components: int, planes: Sequence[P
 
 
 def _write(path: Path, dims: Dims, components: int, plane: Plane) -> None:
-    """Slabs of a few planes, each made and written by one of as many threads as there are cores: NumPy lets them run at once."""
+    """Makes and writes slabs of a few planes, with one thread a core: NumPy allows them to run in parallel."""
     size = dims[0] * dims[1] * components
     each = max(1, SLAB_BYTES // size)
 

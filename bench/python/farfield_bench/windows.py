@@ -1,5 +1,5 @@
-"""Time steps as units: each read whole and then computed, or read while another is computed. What `hidden` and `overlap-2000`
-share.
+"""Time steps as units: each read whole and then computed, or read while another is computed. Shared by `hidden` and
+`overlap-2000`.
 """
 
 from __future__ import annotations
@@ -15,31 +15,31 @@ from farfield_bench.result import Recorder
 
 @dataclass
 class Windows:
-    """Pathlines through the steps of a store on one device. A window lies between two time steps; its unit is what particles
-    touch in it that they had not touched before.
+    """Pathlines through the steps of a store on one device. A window is between two time steps. Its unit is the pages
+    that particles first touch in it.
     """
 
     recorder: Recorder
     name: str
-    """Of the experiment, for its files."""
+    """Name of the experiment, for its files."""
     store: Path
     spec: dict[str, Any]
     """The trace."""
     latency_s: float | None
-    """What each read takes; None: the disk as it is, its files evicted."""
+    """Seconds of each read; None: the real disk, its files evicted."""
     readers: int
     takes_bytes: int
-    """Memory that a run takes."""
+    """Memory of a run."""
     outputs: dict[str, Path] = field(default_factory=dict)
-    """The lines of each arm, for comparing; may be those of several devices."""
+    """Files of lines of each arm, for comparison; several devices may share it."""
 
     def ready(self) -> None:
-        """Brings the files into memory where a simulated device lies over them."""
+        """Reads the files into memory for a simulated device."""
         if self.latency_s is not None:
             arms.warm([self.store])
 
     def run(self, arm: str, way: str, cores: Sequence[int]) -> dict[str, Any]:
-        """Runs it once and records it: `listed` first (which pages each window takes), then `units` (serial) or `ours`
+        """Runs it once and records it: `listed` first (the pages of each window), then `units` (serial) or `ours`
         (overlapped). One worker a core.
         """
         output = self.outputs.setdefault(arm, self.recorder.work / f"{self.name}-{len(self.outputs)}.npz")

@@ -23,7 +23,7 @@ use serde_json::{json, Value};
 use std::path::Path;
 use std::sync::Arc;
 
-/// Refuses definitions where no field is named, so that they have no effect.
+/// Refuses definitions without a list of fields, since they would have no effect.
 fn no_definitions(source: &Source, what: &str) -> Result<(), FieldError> {
     match source {
         Source::Flow(spec) if !spec.define.is_empty() => {
@@ -33,7 +33,7 @@ fn no_definitions(source: &Source, what: &str) -> Result<(), FieldError> {
     }
 }
 
-/// What a conversion reads and where it writes.
+/// Input and output of a conversion.
 struct Conversion<'a> {
     source: Source,
     destination: &'a str,
@@ -102,7 +102,7 @@ fn convert_flow(conversion: Conversion<'_>, watch: &mut ProgressWatch<'_>) -> Re
         estimate(converter::dry_run(&input, dst, &how, &charge)?, &input.catalog)
     } else {
         let mut told = |p: PieceProgress| watch("converting", p.done as f64, p.total as f64);
-        // With `append`, the bytes of the steps that were there do not count.
+        // With `append`, the bytes of existing steps do not count.
         let before = if how.append { runtime::process::folder_bytes(dst).unwrap_or(0) } else { 0 };
         let report = if how.append {
             let done = converter::append(&input, dst, &how, request.asked_pages(), &charge, &mut told)?;

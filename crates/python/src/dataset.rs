@@ -31,7 +31,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 #[pyclass(name = "Dataset", module = "farfield._native", frozen)]
 pub struct PyDataset {
     open: Mutex<Option<OpenDataset>>,
-    /// The process that opened it. A forked child has none of its threads, nor its frames.
+    /// The process that opened the dataset. A forked child has neither its threads nor its frames.
     process: u32,
 }
 
@@ -300,7 +300,7 @@ impl PyDataset {
             return Err(raise(py, "UsageError", format!("a box of {n:?} voxels is too large")));
         };
         with_voxel!(voxel, T => {
-            // No other thread has the array while it is filled.
+            // No other thread has access to the array during the fill.
             let made = PyArray1::<T>::zeros(py, count, false);
             {
                 let mut numbers = made.readwrite();
@@ -386,7 +386,7 @@ impl PyDataset {
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         let taken = self.open.lock().unwrap_or_else(PoisonError::into_inner).take();
         if self.process != std::process::id() {
-            std::mem::forget(taken); // its threads, which dropping it would wait for, are the parent's
+            std::mem::forget(taken); // a drop would wait for threads of the parent
             return Ok(());
         }
         let ended = py.detach(|| {

@@ -1,16 +1,15 @@
 //! `farfield._native`: classes and functions of the extension, one file a noun.
 //!
 //! # Theory
-//! Python parses what users write, and has their messages and defaults. The crates below have the work. This crate
-//! carries calls across, so it has no logic of its own. What has a growing set of keys crosses as one JSON document: a
-//! source, resources, options, results. Arrays cross as NumPy arrays. `python/farfield/_native.pyi` fixes all names and
-//! forms, and `stubtest` compares it with the extension.
+//! Python parses users' input, and has their messages and defaults. The crates below do the work. This crate passes
+//! calls on, without logic of its own. Anything with a growing set of keys crosses as one JSON document: a source,
+//! resources, options, results. Arrays cross as NumPy arrays. `python/farfield/_native.pyi` fixes all names and forms,
+//! and `stubtest` compares it with the extension.
 //!
 //! # Practice
-//! `dataset` has the class of an open flow or volume, whose methods run on its session. `convert` and `render` have the
-//! functions that open a session themselves. Each call runs within `python_calls::watched`: it releases the interpreter's
-//! lock, reports progress, and ends at Ctrl-C. A forked child may not use the parent's session, since the session's
-//! threads are not there.
+//! `dataset` has the class of an open flow or volume; its methods run on a session. Functions of `convert` and `render`
+//! open their own session. Each call runs within `python_calls::watched`: it releases the interpreter's lock, reports
+//! progress, and ends at Ctrl-C. A forked child lacks the session's threads, so it may not use the parent's session.
 
 mod convert;
 mod dataset;
@@ -29,7 +28,7 @@ use pyo3::prelude::*;
 #[global_allocator]
 static ALLOCATOR: runtime::allocator::Apart = runtime::allocator::Apart;
 
-/// VmRSS of this process now.
+/// Resident bytes of this process now (VmRSS).
 #[pyfunction]
 fn resident_bytes() -> u64 {
     runtime::process::resident_bytes()

@@ -1,4 +1,4 @@
-//! Lines in memory that belongs to Python.
+//! Traced lines in memory owned by Python.
 
 use ::output::{LineArrays, LineColumn, LineSpool, OutputError, OutputFile, Provenance, Reason, SpoolOptions};
 use field::error::FieldError;
@@ -24,7 +24,7 @@ pub struct PyLines {
 }
 
 impl PyLines {
-    /// Takes what a trace gave.
+    /// Lines from the result of a trace.
     pub fn new(lines: LineArrays, summary: String, provenance: Provenance) -> Self {
         Self {
             lines,
@@ -39,7 +39,7 @@ impl PyLines {
     }
 }
 
-/// The word for a line's end; a seed outside of every zone counts as left.
+/// Name of the reason of a line's end. A seed outside every zone counts as left.
 fn word(r: Reason) -> &'static str {
     if r == Reason::Outside {
         Reason::Left.name()
@@ -80,7 +80,7 @@ impl PyLines {
     fn reason(&self) -> Vec<&'static str> {
         self.lines.reason.iter().map(|r| word(*r)).collect()
     }
-    /// Why each line ended at its first point, which is where tracing backward ended.
+    /// Why each line ended at its first point, the end of backward tracing.
     #[getter]
     fn reason_backward(&self) -> Option<Vec<&'static str>> {
         self.lines.reason_backward.as_ref().map(|all| all.iter().map(|r| word(*r)).collect())
@@ -91,13 +91,13 @@ impl PyLines {
         let lines = 0..self.lines.line_count() as u64;
         PyArray1::from_iter(py, lines.map(|n| self.lines.moments.seed(n) as i64))
     }
-    /// When each line is, where a seed has one at each of several times.
+    /// Output time of each line, if a seed has one line at each of several times.
     #[getter]
     fn line_time<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyArray1<f64>>> {
         let of = |n| self.lines.moments.time(n);
         of(0).map(|_| PyArray1::from_iter(py, (0..self.lines.line_count() as u64).filter_map(of)))
     }
-    /// Of which time step each line is, where a seed has one of each of several.
+    /// Time step of each line, if a seed has one line at each of several steps.
     #[getter]
     fn line_step<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyArray1<i64>>> {
         let of = |n| self.lines.moments.step(n);
@@ -166,5 +166,5 @@ impl PyLines {
     }
 }
 
-/// Memory that saving may take beside the arrays that are there already; as much again for what a table's footer holds.
+/// Memory for saving, in bytes, beside the existing arrays; as much again for the contents of a table's footer.
 const SAVE_BUDGET: usize = 32 << 20;

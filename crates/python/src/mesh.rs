@@ -1,4 +1,4 @@
-//! Surfaces whose arrays belong to Python, on their way to a file.
+//! Writing of surfaces from arrays owned by Python.
 
 use ::output::{
     FieldSpec, FieldType, FieldValues, FixedBudget, MeshLayout, MeshPiece, MeshPoints, MeshWriter, OutputError,
@@ -13,9 +13,9 @@ use python_calls::to_python;
 use serde_json::Value;
 use std::path::Path;
 
-/// Memory that saving may take beside the arrays that are there already.
+/// Memory for saving, in bytes, beside the existing arrays.
 const SAVE_BUDGET: usize = 8 << 20;
-/// Points, and triangles, that are handed over at a time.
+/// Points, or triangles, in one piece.
 const PIECE: usize = 1 << 15;
 
 /// Three numbers a row.
@@ -139,7 +139,7 @@ fn write(path: &str, arrays: &Arrays<'_>, provenance: Provenance, partial: bool)
     let mut corners = Vec::with_capacity(PIECE.min(arrays.triangles.len()));
     for part in arrays.triangles.chunks(PIECE) {
         corners.clear();
-        // What is negative is larger than any number of a point then, and refused.
+        // A negative number becomes larger than any number of a point, and is refused.
         corners.extend(part.iter().map(|t| t.map(|n| n as u64)));
         let normals = arrays.normals.map(|_| &[][..]);
         writer.push(&MeshPiece { normals, fields: &none, triangles: &corners, ..Default::default() })?;

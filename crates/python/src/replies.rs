@@ -6,7 +6,7 @@ use ::trace::{TraceReport, TraceSpec};
 use serde_json::{json, Value};
 use std::path::Path;
 
-/// SUMMARY of `_native.pyi`: what a trace came to.
+/// SUMMARY of `_native.pyi`: the summary of a trace.
 pub fn summary(session: &Session, spec: &TraceSpec, r: &TraceReport, output: Option<&str>) -> Value {
     let mut reasons = serde_json::Map::new();
     for (name, n) in &r.reasons {
@@ -35,7 +35,7 @@ fn written(output: &Path) -> u64 {
     size(output) + listed.into_iter().flatten().flatten().map(|entry| size(&entry.path())).sum::<u64>()
 }
 
-/// A number in JSON: null for NaN, a word for an infinite one.
+/// A number in JSON: null for NaN, "inf" or "-inf" for infinities.
 fn number(x: f64) -> Value {
     match x {
         f64::INFINITY => json!("inf"),

@@ -1,4 +1,4 @@
-//! Seeds of lines in arrays of NumPy.
+//! Seeds of lines in NumPy arrays.
 
 use ::runtime::session::ProgressWatch;
 use ::trace::options::Ground;
@@ -9,10 +9,10 @@ use numpy::{PyArray2, PyArrayMethods, PyReadonlyArray2, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 use python_calls::raise;
 
-/// Rows that are copied at a time while Python waits.
+/// Rows copied at a time while Python waits.
 const ROWS_AT_ONCE: usize = 4096;
 
-/// Rows of three numbers, or of two in plane data, in an array of the caller.
+/// Rows of three numbers, or two for 2-D data, in an array of the caller.
 pub struct VectorRows {
     array: Py<PyArray2<f64>>,
     shape: [usize; 2],
@@ -58,7 +58,7 @@ impl VectorRows {
         }))
     }
 
-    /// Some rows. Python is stopped meanwhile, so no thread writes into the array.
+    /// Some rows. Python waits meanwhile, so no thread writes into the array.
     fn copy(&self, from: usize) -> Result<Vec<[f64; 3]>, FieldError> {
         Python::attach(|py| {
             let array = self.array.bind(py).try_readonly().ok().filter(|a| a.shape() == self.shape.as_slice());

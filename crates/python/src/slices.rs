@@ -1,4 +1,4 @@
-//! What is made of a slice.
+//! Slices in files and in memory.
 
 use ::extract::sliceimage::{options::laid, Slice, SliceArrays, SliceNumbers};
 use ::output::{FieldType, Provenance};
@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 use serde_json::{json, Value};
 use std::path::Path;
 
-/// A slice in memory: what is said of it as JSON, its numbers one after the other, and what each pixel is.
+/// A slice in memory: its description as JSON, its numbers in a row, and the state of each pixel.
 pub type InMemory<'py> = (String, Bound<'py, PyAny>, Bound<'py, PyAny>);
 
 fn provenance(source: String) -> Provenance {
@@ -18,7 +18,7 @@ fn provenance(source: String) -> Provenance {
     Provenance { program, source, ..Provenance::default() }
 }
 
-/// Adds what a run came to.
+/// Adds the stats of a run.
 fn with_stats(mut told: Value, stats: &Stats) -> String {
     if let Some(told) = told.as_object_mut() {
         told.remove("wait_s");
@@ -42,7 +42,7 @@ pub fn write(
     Ok(with_stats(told, &session.stats()))
 }
 
-/// What is said of a slice in memory, its numbers, whether they need double precision, and what they are.
+/// A slice in memory: its description, its numbers, whether they need double precision, and their kind.
 type SliceReply = (Value, SliceArrays, bool, SliceNumbers);
 
 /// Makes a slice in memory.
@@ -62,7 +62,7 @@ fn made(slice: &Slice, arrays: SliceArrays) -> SliceReply {
     (Value::Object(told), arrays, wide, slice.numbers)
 }
 
-/// Hands a slice over as arrays of NumPy.
+/// Converts a slice into NumPy arrays.
 pub fn handed<'py>(py: Python<'py>, (told, arrays, wide, numbers): SliceReply) -> InMemory<'py> {
     let values = match (numbers, wide) {
         (SliceNumbers::Unsigned, _) => PyArray1::from_iter(py, arrays.values.into_iter().map(f64::to_bits)).into_any(),

@@ -1,4 +1,4 @@
-//! Stores of volumes, and ranges of the pages of volumes that are paged in place.
+//! Stores of volumes, and ranges of pages of volumes paged in place.
 
 use ::runtime::options as run_options;
 use ::runtime::session::{ProgressWatch, Session, Source};
@@ -38,13 +38,13 @@ pub fn known_ranges(
     })
 }
 
-/// Ranges by channel: null where there is no number.
+/// Ranges by channel: null without any number.
 fn told(known: &RangeDocument) -> Value {
     let seen = known.seen.iter().map(|[a, b]| if a <= b { json!([finite(*a), finite(*b)]) } else { Value::Null });
     json!({"seen": seen.collect::<Vec<_>>(), "failed": known.failed})
 }
 
-/// Infinite where a value is, or where a page cannot be read.
+/// A bound in JSON. It is infinite if a value is, or if a page cannot be read.
 fn finite(x: f64) -> Value {
     match x {
         f64::INFINITY => json!("Infinity"),

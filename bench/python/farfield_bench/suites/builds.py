@@ -16,7 +16,7 @@ from farfield_bench.registry import experiment
 from farfield_bench.result import Recorder
 
 TOP = Path(farfield.__file__).parents[2]
-"""The checkout, whose `tools` compare builds. An installed package has none."""
+"""The checkout with the `tools` that compare builds. An installed package has none."""
 MOST_TIMES = 1.02
 
 

@@ -1,4 +1,4 @@
-"""How long conversion takes, beside copying."""
+"""Time of conversion, beside copying."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from farfield_bench.result import Recorder
 
 @experiment("convert", "Convert: 2.1 GB within 256 MiB, beside dd")
 def measure(recorder: Recorder) -> None:
-    """`farfield convert` of the 512 x 512 x 256 flow (2.1 GB) with a limit of 256 MiB, for each codec; `dd` reading the
-    same files, and `dd` writing as many bytes with fsync at the end (from files that are in the page cache). Blocks of 1
-    MiB. Every arm is in a cgroup of 256 MiB and the base of the command line, with the files that it reads evicted (but
-    for the writing dd). The claim: reading and writing by dd one after the other take at least 0.6 of the conversion's
-    time.
+    """Conversion of the 512 x 512 x 256 flow (2.1 GB) by `farfield convert` with a limit of 256 MiB, for each codec.
+    Beside it `dd` reads the same files, and `dd` writes as many bytes with fsync at the end, from files in the page
+    cache. Blocks of `dd` have 1 MiB. Every arm is in a cgroup of 256 MiB and the base of the command line. Its input
+    files are evicted, except for the writing `dd`. The claim: reading and writing by `dd`, one after the other, take at
+    least 0.6 of the conversion's time.
     """
     quick = recorder.quick
     dims = (193, 193, 97) if quick else (512, 512, 256)

@@ -1,4 +1,4 @@
-"""How run time grows as memory shrinks."""
+"""Growth of run time as memory shrinks."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ SHARES = (4, 16, 64)
 
 @experiment("decline", "Decline: memory limits of 1/4, 1/16 and 1/64 of the data")
 def measure(recorder: Recorder) -> None:
-    """The 512 x 512 x 256 flow (2.1 GB), 4,000 random seeds, lines one unit (128 cells) long at most: enough to touch at
-    least twice the largest limit. Farfield from its store, in a memory cgroup of limit and base, against itself without a
-    limit; the same kernel over `mmap` in cgroups of the same sizes, given up after 120 s. Files are evicted before each
+    """The 512 x 512 x 256 flow (2.1 GB), 4,000 random seeds, lines of at most one unit (128 cells). They touch at least
+    twice the largest limit. Farfield from its store, in a memory cgroup of limit and base, against itself without a
+    limit. The same kernel over `mmap` in cgroups of the same sizes, stopped after 120 s. Files are evicted before each
     run.
     """
     quick = recorder.quick
@@ -38,7 +38,7 @@ def measure(recorder: Recorder) -> None:
     touched = arms.run(command).json()["runs"][0]["touched"]["total"]["bytes"]
     common.index(flow, spec, recorder.work / "warm-up.npz")
     outputs = {}
-    # A sixty-fourth of the small data is less than any run needs.
+    # A sixty-fourth of the small data is too little for any run.
     shares = SHARES[:2] if quick else SHARES
     limits = {"no limit": 4 * GIB, **{f"1/{n} of the data": size // n for n in shares}}
     for name, limit in limits.items():
@@ -78,7 +78,7 @@ def measure(recorder: Recorder) -> None:
                 read_bytes=run.read_bytes,
             )
     if late:
-        recorder.note(f"mmap was not done after {timeout_s:g} s with {', '.join(late)}.")
+        recorder.note(f"mmap did not finish within {timeout_s:g} s with {', '.join(late)}.")
     recorder.note(f"Pages touched: {touched / MIB:,.0f} MiB of {size / MIB:,.0f} MiB.")
     base_wall = recorder.median("Farfield, no limit", "wall_s")
     recorder.claim("pages touched over the largest limit", touched / (size / SHARES[0]), ">=", 2, unit="times")

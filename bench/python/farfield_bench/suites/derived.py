@@ -22,29 +22,30 @@ DEFINED = {"speed": "magnitude(velocity)"}
 POINTWISE = ("pressure", "speed")
 GRADIENTS = ("vorticity_magnitude", "q_criterion", "lambda2", "grad_density")
 NEEDED = ("xyz", "density", "momentum")
-"""Arrays of which gradients of the velocity are made."""
+"""Arrays from which gradients of the velocity are computed."""
 
 TURNS = 9
 """With resident pages, in each process."""
 
 Pages = dict[str, set[int]]
 Turns = list[tuple[dict[str, float], dict[str, float]]]
-"""What a field took and what its twin took, one turn after the other."""
+"""Figures of a field and of its twin, turn by turn."""
 
 
 @experiment("derived", "Derived fields: by the page, beside the same numbers stored")
 def measure(recorder: Recorder) -> None:
-    """A flow of 256 x 256 x 128 points with a twin of each derived field, made with NumPy, stored beside it as an array of the same
-    type, all in one store with pages of 16 points. Works: streamlines from a rake with the field sampled on them, a grid surface in
-    the middle written to a file, a picture of it by the command line, a box of an eighth of the zone as an array, and probes at
-    random places. Cold: a process does a work once, with its files evicted and no page there. Resident: one process does it for the
-    field and for its twin in turns, within one limit that holds all of it, and the first turn is not counted; what is told is the
-    median, over all turns, of the one over the other beside it, since processes on a machine that others use are fast or slow as a
-    whole. Pointwise fields: pressure, computed at the corners of cells, and a user's `magnitude(velocity)`, which has pages. A
-    picture is a process of its own, always cold. What is counted: pages made against those of the stored twin that the same work
-    reads, and pages read against those of the twin's work and the neighbours of what was made, by the geometry of pages. A work
-    that wants nothing of the flow but the field reads its twin alone, and the derived field's inputs, which are more bytes: of
-    these the cold times are told, and claimed where the work reads the flow anyway.
+    """A flow of 256 x 256 x 128 points with a twin of each derived field: an array of the same type, computed with
+    NumPy and stored beside it. All are in one store with pages of 16 points. Works are streamlines from a rake with the
+    field sampled on them, and a grid surface in the middle, written to a file. Others are a picture of it by the
+    command line, a box of an eighth of the zone as an array, and random probes. Cold: a process does a work once, with
+    its files evicted and no page resident. Resident: one process does it for the field and its twin in turns, within
+    one limit that holds all of it. The first turn does not count. The figure is the median, over all turns, of the
+    field's time over the twin's in the same turn: a shared machine makes processes fast or slow as a whole. Pointwise
+    fields: pressure, computed at the corners of cells, and a user's `magnitude(velocity)`, which has pages. A picture
+    is a process of its own, always cold. Pages made are counted against those of the stored twin that the same work
+    reads. Pages read are counted against those of the twin's work and the neighbours of the pages made, by the geometry
+    of pages. A work that needs only the field reads its twin alone, or the derived field's inputs, which are more
+    bytes. Its cold times are shown, and claimed only where the work reads the flow anyway.
     """
     quick = recorder.quick
     dims = common.SMALL if quick else (256, 256, 128)
@@ -115,7 +116,7 @@ def _options(
 
 
 def _run(options: dict[str, Any], store: Path) -> arms.Run:
-    """A process of its own that does a work in turns, its files evicted before."""
+    """Does a work in turns in a new process, its files evicted before."""
     command = [sys.executable, "-m", "farfield_bench.resident", json.dumps(options)]
     return arms.run(command, cold=[store], takes_bytes=_takes(store))
 
@@ -149,7 +150,7 @@ def _define() -> list[str]:
 
 
 def _ratios(recorder: Recorder, works: list[str], fields: list[str], turns: dict[tuple[str, str], Turns]) -> None:
-    """What a derived field costs over its twin."""
+    """Cost of a derived field over that of its twin."""
     rows: list[list[str | float | int]] = []
     for field in fields:
         for work, how in itertools.product([*works, "picture"], ("cold", "resident")):
@@ -165,7 +166,7 @@ def _ratios(recorder: Recorder, works: list[str], fields: list[str], turns: dict
                 )
             read = _over(recorder, pair, "read_bytes")
             rows.append([field, work, how, wall, cpu, read])
-            # Where only the field is wanted, what it is made of is more to read than the field: several times the bytes.
+            # Where a work needs only the field, the field's inputs are several times its bytes.
             if field in POINTWISE and (how == "resident" or work in ("trace", "picture")):
                 recorder.claim(f"{field}, {work}, {how}: wall over the stored twin's", wall, "<=", 1.3)
             if how == "resident" or (field in POINTWISE and work in ("trace", "picture")):
@@ -180,7 +181,7 @@ def _over(recorder: Recorder, pair: list[str], what: str) -> float:
 
 
 def _counts(recorder: Recorder, store: Path, works: dict[str, dict[str, Any]], field: str) -> None:
-    """Which pages are made and read for a field, by the events of one run of each work."""
+    """Pages made and read for a field, from the events of one run of each work."""
     pages = _geometry(store)
     rows: list[list[str | float | int]] = []
     others, missing, beyond = 0, 0, 0
@@ -203,7 +204,7 @@ def _counts(recorder: Recorder, store: Path, works: dict[str, dict[str, Any]], f
 
 
 def _published(recorder: Recorder, store: Path, field: str, work: str, how: dict[str, Any]) -> Pages:
-    """The pages of each array of the zone that became resident in a work, with everything else left out."""
+    """Pages of each array of the zone that became resident in a work, and no others."""
     events = recorder.work / "derived-events.json"
     _run(_options(store, [field], work, how, 1, events=str(events)), store).json()
     found: Pages = defaultdict(set)
@@ -224,7 +225,7 @@ def _geometry(store: Path) -> tuple[int, int, int]:
 
 
 def _beside(touched: set[int], pages: tuple[int, int, int]) -> set[int]:
-    """Those pages, and those that hold a node beside one of theirs along i, j or k."""
+    """These pages, and those with a node next to one of theirs along i, j or k."""
     every = np.zeros(pages[::-1], dtype=bool)
     every.ravel()[list(touched)] = True
     wide = every.copy()

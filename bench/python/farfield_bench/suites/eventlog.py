@@ -1,4 +1,4 @@
-"""What a log of events costs, and how long one can be."""
+"""Cost of a log of events, and of a very long one."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from farfield_bench.result import Recorder
 
 Rows = list[list[str | float | int]]
 ALWAYS = ("want", "reserve", "publish")
-"""Kinds of events that every run has which reads pages: one that lacks them was not understood."""
+"""Kinds of events that every run with reads has. A log without them is misread."""
 PERHAPS = ("input", "wait")
-"""Kinds that a run may do without: of pages that others are found by or made of, and of threads with nothing to do."""
+"""Kinds that a run may lack: inputs of other pages, and waits of idle threads."""
 
 
 @experiment("eventlog", "Event log: what it costs, and a hundred million events; and what counting costs")
 def measure(recorder: Recorder) -> None:
-    """Streamlines through a steady flow (256 x 256 x 128) with all of it in memory and with an eighth of what they touch, and
-    pathlines through 40 steps of a moving flow (97 x 97 x 49); from stores in the page cache, one worker, with and
-    without `--events` in turns. The claims are of the median of the pairs' ratios. The log of a hundred million events
-    is made of the blocks of a recorded one, again and again, so that its pages and tasks are those of the short run; what is
-    measured is summing it up, as `farfield report` does before it draws. What counting costs without a log cannot be the
-    difference of two runs: counters are always on. It is the product of price and number: the price of counting once, in a loop
-    that does what the run does, with all of it in the nearest cache and on one thread, times how often the run without a log
-    counted. What its own counters do not say (waits of threads, pages asked for, reservations, and how often it was asked whether
-    anybody wants an event) is as often as the log of its pair says. The claim is of the sum over the same run's processor time,
-    the median of the pairs; the table is of that pair. The sum is of the counters that the table lists. Not in it are the
-    comparison of a page's group at each look-up, the steps that a worker counts to tell groups apart, the charges of states that
-    grow, and what threads that count the same thing cost each other.
+    """Streamlines through a steady flow (256 x 256 x 128), with all of it in memory and with an eighth of what they
+    touch. Pathlines through 40 steps of a moving flow (97 x 97 x 49). Both read stores in the page cache with one
+    worker, in turns with and without `--events`. The claims are on the median of the pairs' ratios. The log of a
+    hundred million events repeats the blocks of a recorded one. Its pages and tasks are those of the short run. The
+    measurement is its summary, as `farfield report` computes it before it draws. The cost of counting without a log is
+    not the difference of two runs, since counters are always on. It is price times number. The price is that of
+    counting once, in a loop with the run's operations, all in the nearest cache and on one thread. The number is how
+    often the run without a log counted. Numbers that its own counters lack are those of the log of its pair: waits of
+    threads, requested pages, reservations, and checks whether an event is wanted. The claim is on the sum over the same
+    run's processor time, the median of the pairs; the table is of that pair. The sum is over the counters in the table.
+    It leaves out the comparison of a page's group at each look-up and the steps that a worker counts to tell groups
+    apart. It also leaves out the charges of growing states, and contention of threads that count the same thing.
     """
     quick = recorder.quick
     flows = common.Flows.make(recorder)
@@ -108,15 +108,16 @@ def measure(recorder: Recorder) -> None:
 
 
 def _counting(name: str, run: dict[str, Any], told: dict[str, int], prices: dict[str, float]) -> tuple[float, Rows]:
-    """The share of a run's processor time that counting took, in per cent, and a row for each kind of counter."""
+    """Share of a run's processor time taken by counting, in per cent, and a row for each kind of counter."""
     pages = run["pages"]
     of = {kind: told[kind] for kind in ALWAYS} | {kind: told.get(kind, 0) for kind in PERHAPS}
     events = sum(told.values())
     kinds = {
         "look-ups of pages, by the thread that computes": ("lookup", pages["hits"] + of["want"]),
-        # A round of four lanes counts itself twice, each of its steps once.
+        # A round of four lanes counts twice, each of its steps once.
         "steps and rounds, by the thread": ("step", 3 * run["steps"]),
-        # Of a page its fault or prefetch, decoding, publishing and eviction; of a read itself, its bytes and its segments.
+        # A page counts its fault or prefetch, decoding, publishing and eviction; a read counts its own number, its
+        # bytes and its segments.
         "pages and reads, under the pager's lock": ("tally", 4 * of["publish"] + 3 * run["reads"]),
         "pages noted as touched": ("touch", of["want"] + of["input"]),
         # A page's memory is charged, changes its kind and is released; a line's is charged at its beginning and at its end.
@@ -135,7 +136,9 @@ def _counting(name: str, run: dict[str, Any], told: dict[str, int], prices: dict
 
 
 def repeat(log: Path, target: Path, events: int) -> int:
-    """Writes a log of at least so many events, made of the blocks of another, each of which is whole by itself; how many it has."""
+    """Writes a log of at least `events` events that repeats the blocks of another; each block is complete. Returns its
+    number of events.
+    """
     content = log.read_bytes()
     head = 20 + struct.unpack_from("<I", content, 12)[0]
     at, count = head, 0

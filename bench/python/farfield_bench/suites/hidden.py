@@ -1,4 +1,4 @@
-"""How much of the reading is hidden behind computing."""
+"""Share of the reading that is hidden behind computing."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from farfield_bench.result import Recorder
 from farfield_bench.windows import Windows
 
 DEVICES: dict[str, tuple[float | None, int]] = {"disk": (None, 128), "5 ms": (0.005, 32), "25 ms": (0.025, 32)}
-"""Seconds that each read takes, unless it is the disk as it is, and how many go on at a time."""
+"""Seconds of each read (None: the real disk), and largest number of reads at a time."""
 
 
 @experiment("hidden", "Hidden I/O: how much of the reading goes on behind computing")
 def measure(recorder: Recorder) -> None:
-    """As GODIVA counted it (Ma et al. 2004): the time that overlapping saves of a run that reads and computes in turn, over
-    the time that this run reads. A unit is what particles touch between two time steps. 4,000 pathlines by RK45 through 81
-    time steps of a curvilinear grid of 129 x 129 x 97 points in its store, with memory for everything and nothing resident
-    at the start; times are of the trace with its output, without the opening. Units, serial: a run before has
-    listed which pages each window needs that no window before it needed; all of them are read at once, with as deep a queue
-    as ours, and only then does any particle go on, by the same executor: each window is a run of its own that goes on where
-    the one before saved its particles, which is not counted. Overlapped: ours. L is the time for which the
-    serial run reads, R the time for which it computes; no more than the shorter of them can be hidden. With one core and
-    with two (a worker each), on three devices: the disk, with the files evicted, where much of L is work of the processor
-    (copying and checking), which a processor that computes cannot hide; and simulated ones over files that are in memory,
-    which take 5 ms or 25 ms for each read, however long, and serve 32 at a time: a disk that seeks, or a server nearby,
-    where a fifth of L is such work; and a server far away, where nearly all of L is waiting and L is longer than R. There
-    more than all can be hidden, since the serial run waits for the last read of each window before it asks for the next.
-    Beside it stands what overlapping costs computing: the processor time of the overlapped run without that of the serial
-    run's reading, over that of the serial run's computing.
+    """Hidden I/O as GODIVA counted it (Ma et al. 2004): the time that overlapping saves of a serial run, over the time
+    that this run reads. A unit is the pages that particles touch between two time steps. 4,000 pathlines by RK45 go
+    through 81 time steps of a curvilinear grid of 129 x 129 x 97 points in its store. Memory holds everything and
+    nothing is resident at the start. Times are of the trace with its output, without opening. Serial: an earlier run
+    lists the pages that each window needs and no window before it needed. All of them are read at once, with as deep a
+    queue as ours. Only then do the particles advance, by the same executor. Each window is a run of its own that starts
+    from the saved particles of the one before; this transfer is not counted. Overlapped: ours. L is the time for which
+    the serial run reads, R the time for which it computes. No more than the shorter of them can be hidden. With one
+    core and with two (a worker each), on three devices. First the disk, with files evicted: much of L is processor time
+    (copying and checking), which a busy processor cannot hide. Then simulated devices over files in memory. They take 5
+    ms or 25 ms for each read of any length and serve 32 at a time. 5 ms is a seeking disk or a server nearby; a fifth
+    of L is processor time. 25 ms is a server far away; nearly all of L is waiting, and L is longer than R. There more
+    than all can be hidden, since the serial run waits for the last read of each window before it requests the next. The
+    cost of overlapping for computing stands beside it: the processor time of the overlapped run without that of the
+    serial run's reading, over that of the serial run's computing.
     """
     quick = recorder.quick
     dims, steps = ((33, 33, 33), 9) if quick else ((129, 129, 97), 81)
@@ -41,7 +41,7 @@ def measure(recorder: Recorder) -> None:
     spec = {"kind": "pathline", "direction": "forward", "seeds": seeds, "max_steps": 1_000_000, "points": "steps"}
     cores, takes = sorted(os.sched_getaffinity(0)), (64 if quick else 1024) * common.MIB
     if len(cores) < 2:
-        recorder.note("Two cores were asked for; this machine has one.")
+        recorder.note("Without the arms on two cores: this machine has one.")
     rows: list[list[str | float | int]] = []
     outputs: dict[str, Path] = {}
     devices = list(DEVICES)[:2] if quick else list(DEVICES)
@@ -65,7 +65,7 @@ def measure(recorder: Recorder) -> None:
 
 
 def _judged(recorder: Recorder, title: str) -> list[str | float | int]:
-    """What overlapping hides: the row of it, and its claim."""
+    """The share hidden by overlapping: its row and its claim."""
     serial, ours = f"{title}: units, serial", f"{title}: overlapped"
     reading, computing = recorder.median(serial, "reading_s"), recorder.median(serial, "computing_s")
     reading_cpu = recorder.median(serial, "reading_cpu_s")

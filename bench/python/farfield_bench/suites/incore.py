@@ -19,12 +19,12 @@ TIGHTER = 1000.0
 
 @experiment("incore", "In core, one core: streamlines beside VTK")
 def measure(recorder: Recorder) -> None:
-    """A single curvilinear zone of 256 x 256 x 128 points in single precision, all in memory; random seeds, each line two
-    units (127 cells) long at most. Both sides integrate with RK45 on one core; VTK has its arrays in memory and its locator
-    built (the runs after the first count). Error is the largest distance of a line's points from the curve that a run of
-    the same program 1,000 times tighter gives. VTK's default setting (error 1e-6, steps of at most half a cell) sets the
-    error to reach; from a search over its tolerance, largest step and kind of locator it gets the fastest setting that
-    reaches it, Farfield its largest tolerance that does.
+    """A single curvilinear zone of 256 x 256 x 128 points in single precision, all in memory. Seeds are random, lines
+    of at most two units (127 cells). Both sides integrate with RK45 on one core. VTK has its arrays in memory and its
+    locator built: the runs after the first count. Error is the largest distance of a line's points from the curve of a
+    run of the same program with a 1,000 times tighter tolerance. VTK's default setting (error 1e-6, steps of at most
+    half a cell) sets the error to reach. VTK gets the fastest setting that reaches it, from a search over tolerance,
+    largest step and kind of locator. Farfield gets its largest tolerance that reaches it.
     """
     quick = recorder.quick
     dims = common.SMALL if quick else (256, 256, 128)
@@ -43,7 +43,7 @@ def measure(recorder: Recorder) -> None:
     best = min(reach, key=lambda s: s["cpu_s"])
     enough = [s for s in ours if s["median"] <= goal["median"] and s["high"] <= goal["high"]]
     if not enough:
-        recorder.note("No tolerance of Farfield reached VTK's error; the tightest was taken.")
+        recorder.note("No tolerance of Farfield reached VTK's error; the tightest is used.")
     tolerance = max(enough, key=lambda s: s["tolerance"], default=ours[-1])["tolerance"]
     recorder.table(
         f"Achieved errors, {few:,} seeds",
@@ -120,7 +120,7 @@ def _search_vtk(recorder: Recorder, flow: data.Flow, seeds: Path) -> list[dict[s
         for most in (0.5, 1.0, 2.0):
             settings.append({"error": error, "most_step": most, "least_step": 0.01})
     if not recorder.quick:
-        # What it takes VTK to come nearer to the curve.
+        # VTK's cost of a smaller distance from the curve.
         settings.append({"error": 1e-7, "most_step": 0.1, "least_step": 0.001})
     references = {}
     for s in settings:

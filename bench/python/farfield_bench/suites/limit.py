@@ -1,4 +1,4 @@
-"""Whether the memory limit holds."""
+"""The memory limit, measured from outside."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ LIMITS = (32 * MIB, 128 * MIB, 512 * MIB, 2 * GIB, 4 * GIB)
 
 @experiment("limit", "Limit: peak resident memory from 32 MiB to 4 GiB")
 def measure(recorder: Recorder) -> None:
-    """The command line traces 10,000 random seeds of the 512 x 512 x 256 flow, lines one unit (128 cells) long at most,
-    from the store and from the unconverted files, with two workers. VmHWM is the kernel's figure for the whole process;
-    the base is what was resident before the dataset was opened, as `--json` prints both. No cgroup helps to keep the
+    """The command line traces 10,000 random seeds of the 512 x 512 x 256 flow, lines of at most one unit (128 cells).
+    It has two workers, and reads the store and the unconverted files. VmHWM is the kernel's figure for the whole
+    process. The base is the resident memory before the dataset is opened. `--json` prints both. No cgroup enforces the
     limit.
     """
     quick = recorder.quick

@@ -1,4 +1,4 @@
-"""Whether the model of a recorded run says what a change of its resources saves."""
+"""Prediction, by the model of a recorded run, of the time that a change of its resources saves."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ class Case:
 
     name: str
     flow: str
-    """What is traced."""
+    """Key of the trace."""
     was: dict[str, Any]
     """Its resources."""
     then: dict[str, Any]
-    """What is changed of them."""
+    """Changes of its resources."""
 
 
 def _cases(small: int) -> list[Case]:
@@ -63,11 +63,12 @@ def _cases(small: int) -> list[Case]:
 
 @experiment("model", "Model: what a change of the resources saves, said beforehand and measured")
 def measure(recorder: Recorder) -> None:
-    """Streamlines through a steady flow (256 x 256 x 128) and pathlines through 20 steps of a moving one (97 x 97 x 49),
-    from stores, on the local disk with files evicted or behind a device that takes a fixed time for each read. Each case is
-    run with its resources and a log of events, from which the model says the time with other resources; then, without a log, with
-    both in turns. The claim is about cases in which the saving measured is more than a tenth of the wall time: the
-    one said is within a quarter of it. Wall times are those of the trace, without opening.
+    """Streamlines through a steady flow (256 x 256 x 128) and pathlines through 20 steps of a moving one (97 x 97 x
+    49). Stores are on the local disk with files evicted, or behind a device with a fixed time for each read. Each case
+    runs with its resources and a log of events; from the log, the model predicts the time with other resources. Then it
+    runs without a log, with both resources in turns. The claim is on cases that save more than a tenth of the wall
+    time: the predicted saving is within a quarter of the measured one. Wall times are those of the trace, without
+    opening.
     """
     quick = recorder.quick
     flows = common.Flows.make(recorder, steps=20)
@@ -96,7 +97,7 @@ def measure(recorder: Recorder) -> None:
         store, spec = traces[case.flow]
         log = recorder.work / "model.events"
         then = {**case.was, **case.then}
-        # One log of several: that of the run in the middle, since a disk has moods.
+        # The log of the run with the median time, since times of a disk vary.
         logs = [
             (_run(recorder, store, spec, case.was, log.with_suffix(f".{n}.events"))["wall_s"], n)
             for n in range(recorder.runs)
@@ -111,14 +112,14 @@ def measure(recorder: Recorder) -> None:
             options[option] = [value]
         found = replay(log, policies=["clock"], progress=False, **options)
         if not found["times"]:
-            recorder.note(f"{case.name}: left out, no page was dropped that a larger limit would have kept.")
+            recorder.note(f"{case.name}: left out, since a larger limit would save no eviction.")
             continue
         before, after = f"{case.name}: before", f"{case.name}: after"
         for _ in range(recorder.runs):
             for arm, resources in ((before, case.was), (after, then)):
                 done = _run(recorder, store, spec, resources)
                 recorder.run(arm, wall_s=done["wall_s"], cpu_s=done["cpu_s"], reads=done["reads"])
-        # The log's time has opening in it; what is said of the change is not.
+        # The log's time includes opening; the predicted change does not.
         said = found["model"]["measured_s"] - found["times"][0]["predicted_s"]
         wall = recorder.median(before, "wall_s")
         saved = wall - recorder.median(after, "wall_s")
@@ -137,7 +138,7 @@ def measure(recorder: Recorder) -> None:
 def _run(
     recorder: Recorder, store: Path, spec: dict[str, Any], resources: dict[str, Any], events: Path | None = None
 ) -> dict[str, Any]:
-    """One run in a process of its own, with its files in the page cache where a device stands before them, else out of it."""
+    """One run in a new process. Its files are in the page cache behind a simulated device, else evicted."""
     resources = {"memory_limit": common.PLENTY, **resources}
     if events is not None:
         resources["events"] = str(events)

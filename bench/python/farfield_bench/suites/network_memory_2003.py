@@ -1,4 +1,4 @@
-"""What a fault costs, and what a run costs by it: disk against the memory of another machine."""
+"""Cost of a fault, and of a run with faults: disk against the memory of another machine."""
 
 from __future__ import annotations
 
@@ -13,18 +13,19 @@ from farfield_bench.registry import experiment
 from farfield_bench.result import Recorder
 
 FAULTS: dict[str, float] = {"0.3 ms": 0.3e-3, "11.6 ms": 11.6e-3}
-"""Seconds that a fault took in the paper: from another machine's memory, and from the disk."""
+"""Seconds of a fault in the paper: from another machine's memory, and from the disk."""
 SHARES: dict[str, float] = {"7/8": 7 / 8, "1/8": 1 / 8}
-"""Of the data; the paper had 896 MB and 128 MB for 971 MB."""
+"""Shares of the data; the paper had 896 MB and 128 MB for 971 MB."""
 IN_CORE, DISK, NETWORK, NETWORK_TIGHT = 27.2, 1388.0, 64.7, 113.0
 """Seconds of the paper: in core, paging to disk and to other machines' memory with 896 MB, and to that with 128 MB."""
 ROOM = 24 * MIB
-"""Beside limit and base in a cgroup: the lines, which these arms keep in memory, and what Python takes for them."""
+"""Memory of a cgroup beside limit and base: the lines, which these arms hold in memory, and Python's objects for them.
+"""
 
 
 @dataclass(frozen=True)
 class _Case:
-    """What is traced, and what it takes."""
+    """A trace and its inputs."""
 
     recorder: Recorder
     flow: data.Flow
@@ -37,7 +38,7 @@ class _Case:
     def paged(
         self, arm: str, share: float, *, latency_s: float | None, one: bool, timeout_s: float = 3600.0
     ) -> dict[str, Any]:
-        """Runs the paged arm once: with the processor given to other lines while pages come, or `one` fault at a time."""
+        """Runs the paged arm once: other lines advance while pages come, or with `one`, one fault at a time."""
         limit = int(self.flow.bytes * share)
         command = arms.inside(
             arm="paged",
@@ -52,7 +53,7 @@ class _Case:
         cold = [self.store] if latency_s is None else []
         if latency_s is not None:
             arms.warm([self.store])
-        # Over a simulated device the files are in memory, which no cgroup is to count: the limit alone bounds the pages there.
+        # Files of a simulated device are in memory, which a cgroup would count: the limit alone bounds the pages there.
         memory = limit + self.base + ROOM if latency_s is None and self.bounded else None
         done = arms.run(command, memory_bytes=memory, cold=cold, cores=common.one_core(), timeout_s=timeout_s)
         row: dict[str, Any] = done.json()["runs"][0]
@@ -71,17 +72,17 @@ class _Case:
 
 @experiment("network-memory-2003", "What a fault costs: disk, and the memory of another machine (2003)")
 def measure(recorder: Recorder) -> None:
-    """The form of the Visible Human on network memory (2003), with streamlines in the place of its ray-caster: the same work in
-    core, paged from disk, and paged from memory that lies elsewhere, with memory for 7/8 and for 1/8 of the data. 384 x 384 x
-    192 points (0.9 GB, as its 971 MB), 2,000 random seeds, lines one unit (96 cells) long at most, forward, one core; times are
-    of the trace, with the dataset open. In core: the same kernel over flat arrays that were read before. The local disk: files
-    evicted, in a memory cgroup of limit and base. Elsewhere: a simulated device over files that are in memory, which takes the
-    paper's 0.3 ms (another machine's memory) or 11.6 ms (its disk) for each read, as long as there is no server; no cgroup
-    there, since it would count the device's memory, and the limit alone bounds the pages. One at a time: one line, one read, as
-    an operating system pages for a program with one thread, and as the paper did; otherwise Farfield as it is, which computes
-    other lines while pages come, with up to 32 reads in flight. A fault's cost is the time beyond that in core, over the number
-    of faults. Nothing is bounded; ratios stand beside those of the paper's 27.2 s, 1388 s, 64.7 s and 113 s. Lines of all arms
-    are compared.
+    """The experiment of the Visible Human on network memory (2003), with streamlines in place of its ray-caster. The
+    same work runs in core, paged from disk, and paged from remote memory, with memory for 7/8 and for 1/8 of the data.
+    The flow has 384 x 384 x 192 points (0.9 GB, as its 971 MB). 2,000 random seeds, lines of at most one unit (96
+    cells), forward, one core. Times are of the trace, with the dataset open. In core: the same kernel over flat arrays
+    read before. The local disk: files evicted, in a memory cgroup of limit and base. Remote, until there is a server: a
+    simulated device over files in memory. It takes the paper's 0.3 ms (another machine's memory) or 11.6 ms (its disk)
+    for each read. It has no cgroup, which would count the device's memory: the limit alone bounds the pages. One at a
+    time: one line, one read, as an operating system pages for a program with one thread, and as in the paper. Otherwise
+    Farfield computes other lines while pages come, with up to 32 reads in flight. A fault's cost is the time beyond
+    that in core, over the number of faults. There are no bounds; ratios stand beside those of the paper's 27.2 s, 1388
+    s, 64.7 s and 113 s. Lines of all arms are compared.
     """
     quick = recorder.quick
     dims, count = ((129, 129, 97), 10) if quick else ((384, 384, 192), 2000)
@@ -106,7 +107,7 @@ def measure(recorder: Recorder) -> None:
             workers=1,
             cache_dir=str(common.cache(recorder)),
         )
-        # Loaded before; the first trace also touches the memory for the first time.
+        # The data are loaded before; the first trace also touches the memory for the first time.
         row = arms.run(command, cores=common.one_core(), timeout_s=3600).json()["runs"][-1]
         case.digests.add(row["digest"])
         recorder.run("in core", wall_s=row["wall_s"], cpu_s=row["cpu_s"])
@@ -118,7 +119,7 @@ def measure(recorder: Recorder) -> None:
                 case.paged(f"{share}: {device}", of, latency_s=latency_s, one=False)
     for share, of in SHARES.items():
         for device, latency_s in FAULTS.items():
-            # Once: tens of thousands of waits leave little to chance.
+            # Once, since tens of thousands of waits average out.
             case.paged(f"{share}: {device}, one at a time", of, latency_s=latency_s, one=True)
     if not bounded:
         recorder.note("Without the local disk: its arms need a memory cgroup.")
@@ -127,7 +128,7 @@ def measure(recorder: Recorder) -> None:
 
 
 def _judge(recorder: Recorder) -> None:
-    """What a fault costs in each arm, and the ratios beside the paper's."""
+    """Cost of a fault in each arm, and the ratios beside the paper's."""
     core = recorder.median("in core", "wall_s")
     rows: list[list[str | float | int]] = []
     ratios: dict[str, float] = {}

@@ -17,12 +17,12 @@ STEPS = 10_000
 
 @experiment("outofcore", "Out of core: 2.1 GB within 256 MiB")
 def measure(recorder: Recorder) -> None:
-    """A curvilinear zone of 512 x 512 x 256 points as PLOT3D (2.1 GB), 1,000 seeds as a rake and 1,000 at random, each
-    line one unit (128 cells) long at most, forward. Farfield, from its store and from the unconverted files (whose boxes
-    are cached), is a process inside a memory cgroup of its limit, 256 MiB, and its base; the same kernel over `mmap`, and
-    VTK with its own reader, get all the memory they want. Data files are evicted from the page cache before every run;
-    times are of the whole process, from start to lines written (the `mmap` arm writes none). A store with lz4 shows what
-    a codec does for data that compress as these do (to less than a half); without one is the default.
+    """A curvilinear zone of 512 x 512 x 256 points as PLOT3D (2.1 GB). 1,000 seeds as a rake and 1,000 at random, lines
+    of at most one unit (128 cells), forward. Farfield reads its store or the unconverted files, whose boxes are cached.
+    It is a process inside a memory cgroup of its limit, 256 MiB, and its base. The same kernel over `mmap`, and VTK
+    with its own reader, get unlimited memory. Data files are evicted from the page cache before every run. Times are of
+    the whole process, from start to written lines; the `mmap` arm writes none. A store with lz4 shows the effect of a
+    codec on data that compress to less than a half. The default has no codec.
     """
     quick = recorder.quick
     dims = (129, 129, 97) if quick else (512, 512, 256)
@@ -68,7 +68,7 @@ def measure(recorder: Recorder) -> None:
         spec_json = {"seeds": spec, "max_length": LENGTH, "max_steps": STEPS}
         bare = {"traces": [spec_json], "memory_limit": limit, "cache_dir": str(cache)}
         digests = set()
-        # In turns: a disk that many share is not equally fast all the time.
+        # In turns, since the speed of a shared disk varies.
         for _ in range(recorder.runs):
             for arm_name, kind, made_of in (
                 ("Farfield, store, bare", "paged", store),
@@ -133,7 +133,7 @@ def _along(spec: str) -> data.Array:
 
 
 def _touched(store: Path, seeds: str) -> dict[str, float]:
-    """Pages and bytes that a trace touches, from a run with all the memory it wants."""
+    """Pages and bytes that a trace touches, from a run with unlimited memory."""
     spec = {"seeds": seeds, "max_length": LENGTH, "max_steps": STEPS}
     command = arms.inside(arm="paged", source=str(store), traces=[spec], memory_limit=common.PLENTY, touched=True)
     found: dict[str, float] = arms.run(command).json()["runs"][0]["touched"]["total"]

@@ -1,4 +1,4 @@
-"""Whether reading and computing go on at the same time."""
+"""Overlap of reading and computing."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ READERS = 16
 
 @experiment("overlap", "Overlap: wall time against the longest of computing, reading and waiting")
 def measure(recorder: Recorder) -> None:
-    """The 256 x 256 x 128 flow in its store, 1,000 random seeds, lines two units (128 cells) long at most, nothing
-    resident at the start. A simulated reader takes 2 ms for each read and serves 16 at a time. The bound is the largest
-    of: computing (the same trace again, all resident), reads x 2 ms / 16, and the longest chain of dependent faults x 2
-    ms (the most times that one line had to stop for pages). On disk, with the files evicted, the bound is the larger of
-    computing and of reading the same pages in the same order, 16 at a time, without computing; chains are left out. With
-    one and with two cores. One task and one reader are compared with a plain loop that waits for each page on the same
-    device.
+    """The 256 x 256 x 128 flow in its store, 1,000 random seeds, lines of at most two units (128 cells). Nothing is
+    resident at the start. A simulated device takes 2 ms for each read and serves 16 at a time. The bound is the largest
+    of three times. Computing: the same trace again, all resident. Reading: reads x 2 ms / 16. Waiting: the longest
+    chain of dependent faults x 2 ms, the most stops of one line for pages. On disk, with the files evicted, the bound
+    is the larger of computing and reading. Reading is then that of the same pages in the same order, 16 at a time,
+    without computing; chains are left out. With one and with two cores. One task and one reader are compared with a
+    plain loop that waits for each page on the same device.
     """
     quick = recorder.quick
     dims = common.SMALL if quick else (256, 256, 128)
@@ -34,7 +34,7 @@ def measure(recorder: Recorder) -> None:
     late: list[float] = []
     for workers in (1, 2):
         if len(cores) < workers:
-            recorder.note("Two cores were asked for; this machine has one.")
+            recorder.note("Without the arms on two cores: this machine has one.")
             break
         use = cores[:workers]
         title = f"{workers} core" + "s" * (workers > 1)

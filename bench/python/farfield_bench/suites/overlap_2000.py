@@ -12,27 +12,28 @@ from farfield_bench.result import Recorder
 from farfield_bench.windows import Windows
 
 DEVICES: dict[str, tuple[float | None, int]] = {"disk": (None, 128), "25 ms": (0.025, 32)}
-"""Seconds that each read takes, unless it is the disk as it is, and how many go on at a time."""
+"""Seconds of each read (None: the real disk), and largest number of reads at a time."""
 STEPS = 10
 SPAN = 8.0
-"""Of the series: times that only counted its steps would be taken for no times."""
+"""Length of the series. It differs from the number of steps, since times that only number the steps count as no times.
+"""
 THEIR_L, THEIR_R, THEIR_SERIAL, THEIR_OVERLAPPED = 15.0, 12.0, 265.0, 169.0
 """Seconds: a step's loading and its rendering, and ten steps of both, one after the other and overlapped (Bethel et al. 2000)."""
 
 
 @experiment("overlap-2000", "Ten time steps, loaded and computed one after the other or overlapped (2000)")
 def measure(recorder: Recorder) -> None:
-    """As Visapult was measured (Bethel et al. 2000): N time steps, each of which takes L to load and R to compute. Serial: N (L
-    + R). Overlapped, one step computed while the next is loaded: N max(L, R) + min(L, R). Here 20,000 pathlines by RK45 through
-    N = 10 windows between 11 time steps of a curvilinear grid of 129 x 129 x 97 points in its store, with memory for everything
-    and nothing resident at the start; a step's load is what the particles touch in its window and had not touched before.
-    Serial: all of a window's pages are read at once, then its particles go on, by the same executor, each window a run of its
-    own that goes on where the one before saved its particles, which is not counted. Overlapped: Farfield as it
-    is, which reads page by page where particles go and is not bound to one step at a time. L is measured alone, while the
-    serial run reads and nothing computes; R alone, in a process that has everything resident. With one core and with two, from
-    the local disk with its files evicted and from a simulated device that takes 25 ms for each read and serves 32 at a time,
-    over files that are in memory. There is no bound: what is measured stands beside both formulas and beside the paper's ratio.
-    Lines of all arms are compared byte for byte.
+    """Visapult's measurement (Bethel et al. 2000): N time steps, each of which takes L to load and R to compute.
+    Serial: N (L + R). Overlapped, one step computed while the next is loaded: N max(L, R) + min(L, R). Here 20,000
+    pathlines by RK45 go through N = 10 windows between 11 time steps. The store has a curvilinear grid of 129 x 129 x
+    97 points. Memory holds everything and nothing is resident at the start. A step's load is the pages that particles
+    first touch in its window. Serial: all of a window's pages are read at once, then its particles advance, by the same
+    executor. Each window is a run of its own that starts from the saved particles of the one before; this transfer is
+    not counted. Overlapped: Farfield reads page by page along the particles' ways, not bound to one step at a time. L
+    is measured alone, while the serial run reads and nothing computes; R alone, in a process with all pages resident.
+    With one core and with two, from the local disk with its files evicted, and from a simulated device over files in
+    memory. The device takes 25 ms for each read and serves 32 at a time. There is no bound: the measured times stand
+    beside both formulas and the paper's ratio. Lines of all arms are compared byte for byte.
     """
     quick = recorder.quick
     dims, count = ((33, 33, 33), 200) if quick else ((129, 129, 97), 20_000)
@@ -44,7 +45,7 @@ def measure(recorder: Recorder) -> None:
     spec = {"kind": "pathline", "direction": "forward", "seeds": seeds, "max_steps": 1_000_000, "points": "steps"}
     cores, takes = sorted(os.sched_getaffinity(0)), (64 if quick else 1024) * common.MIB
     if len(cores) < 2:
-        recorder.note("Two cores were asked for; this machine has one.")
+        recorder.note("Without the arms on two cores: this machine has one.")
     paper = Paper("Visapult's ten steps")
     columns = ["", "N", "L, s", "R, s", "serial, s", "N (L + R), s", "overlapped, s", "N max + min, s", "over it"]
     rows: list[list[str | float | int]] = []
@@ -75,7 +76,9 @@ def measure(recorder: Recorder) -> None:
 def _computing(
     recorder: Recorder, workers: int, store: Path, spec: dict[str, object], cores: list[int], outputs: dict[str, Path]
 ) -> None:
-    """R, alone: the second of two rounds over the same open dataset, which has every page. Its file is written, as in all arms."""
+    """R, alone: the second of two rounds over the same open dataset, with every page resident. It writes its file, as
+    all arms do.
+    """
     arm = f"{workers}: computing alone"
     output = outputs.setdefault(arm, recorder.work / f"overlap-2000-alone-{workers}.npz")
     command = arms.inside(
@@ -92,7 +95,7 @@ def _computing(
 
 
 def _row(recorder: Recorder, title: str, workers: int, windows: int, paper: Paper) -> list[str | float | int]:
-    """What was measured beside what the formulas say."""
+    """Measured times beside those of the formulas."""
     serial, ours = (recorder.median(f"{title}: {way}", "wall_s") for way in ("serial", "overlapped"))
     load = recorder.median(f"{title}: serial", "reading_s") / windows
     compute = recorder.median(f"{workers}: computing alone", "wall_s") / windows

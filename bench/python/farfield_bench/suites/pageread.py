@@ -17,7 +17,7 @@ DEPTH = 16
 BATCH = 64
 ROUNDS = 6
 TAKES = 1 << 30
-"""Memory of an arm and the page cache that it fills: twice the pages that are read, and the rest."""
+"""Memory of an arm and the page cache that it fills: twice the pages read, and the rest."""
 
 
 @dataclass(frozen=True)
@@ -36,15 +36,15 @@ class _Case:
 
 @experiment("pageread", "Page reads: random pages beside fio, pread and other readers")
 def measure(recorder: Recorder) -> None:
-    """Random pages of one array of an uncompressed store, shard indexes loaded, 16 reads in flight. Cold, the files
-    evicted, within 256 MiB, pages asked for in batches of an eighth of all: beside `fio` with io_uring, at the same depth
-    on the same files, reading what Farfield reads for a page on average. Direct, as Farfield reads data above half of the
-    memory: the blocks of the device that a page spans. Through the page cache, as it reads smaller data: the 4 KiB blocks,
-    without reading ahead. Warm, the files in the page cache: beside `pread` and crc32c on one thread into as many buffers as the
-    pager has frames, and into one buffer that stays in the processor's cache; in batches of 64, with a memory limit of a
-    quarter of their bytes, so that every page evicts another. Beside them zarr-python, zarr-python with the `zarrs`
-    pipeline, TensorStore in the same batches with no page cache of its own, and h5py on an HDF5 file of the same chunks
-    with checksums, each asked for the same pages.
+    """Random pages of one array of an uncompressed store, shard indexes loaded, 16 reads in flight. Cold: files
+    evicted, within 256 MiB, pages requested in batches of an eighth of all. Beside it `fio` with io_uring, at the same
+    depth on the same files, reads as many bytes as Farfield reads for a page on average. Direct, as Farfield reads data
+    above half of the memory: the blocks of the device that a page spans. Through the page cache, as it reads smaller
+    data: the 4 KiB blocks, without reading ahead. Warm: files in the page cache. Beside it `pread` and crc32c on one
+    thread. They fill as many buffers as the pager has frames, or one buffer that stays in the processor's cache.
+    Batches have 64 pages and the memory limit is a quarter of their bytes, so that every page evicts another. Beside
+    them zarr-python, zarr-python with the `zarrs` pipeline, TensorStore in the same batches without a page cache of its
+    own, and h5py. h5py reads an HDF5 file of the same chunks with checksums. All read the same pages.
     """
     common.cache(recorder)
     cases = _cases(recorder)

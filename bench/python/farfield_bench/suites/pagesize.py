@@ -1,4 +1,4 @@
-"""Which page size and codec should be the default."""
+"""Choice of the default page size and codec."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ CODECS = ("none", "zstd", "lz4")
 
 @experiment("pagesize", "Page size and codec: what the defaults rest on")
 def measure(recorder: Recorder) -> None:
-    """A flow of 384 x 384 x 192 points (0.9 GB) converted with pages of 8 to 64 points a side and each codec, within 256
-    MiB; then traced from disk, evicted, in a cgroup of an eighth of the data and the base: a rake and 1,000 random seeds,
-    lines one unit (96 cells) long at most. The results of all are the same byte for byte.
+    """A flow of 384 x 384 x 192 points (0.9 GB). It is converted with pages of 8 to 64 points a side and each codec,
+    within 256 MiB. Then it is traced from disk, evicted, in a cgroup of an eighth of the data and the base. A rake and
+    1,000 random seeds, lines of at most one unit (96 cells). The results of all are the same byte for byte.
     """
     quick = recorder.quick
     dims = (129, 129, 97) if quick else (384, 384, 192)

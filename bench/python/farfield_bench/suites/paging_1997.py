@@ -16,37 +16,39 @@ from farfield_bench.registry import experiment
 from farfield_bench.result import Recorder
 
 SHARES = (1, 2, 4, 8, 16, 32)
-"""Memory is the data over this."""
+"""Divisors of the data's size that give the memory."""
 PAGES = (4, 8, 16, 32)
 """Points along an edge; of one component in single precision 256 B, 2, 16 and 128 KiB."""
 REFERENCE = "cubed 16"
-"""The arm that others are stopped by, and with which the paper's paged runs are compared: Farfield's default."""
+"""Farfield's default. Its time sets when other arms stop, and it is compared with the paper's paged runs."""
 TIMES = 10
-"""An arm that takes so many times as long as the reference at that memory is stopped."""
+"""An arm is stopped at this multiple of the reference's time at that memory."""
 LATENCY_S = 0.002
 REMOTE = "2 ms"
-"""The simulated device, by what a read takes."""
+"""Name of the simulated device: the time of a read."""
 LEAST_TIMEOUT_S = 5.0
-"""No arm is stopped before: of shorter runs the process's start is a good part."""
+"""No arm is stopped earlier, since the process's start is a large part of shorter runs."""
 SLOW_S = 30.0
-"""An arm whose run takes longer than this is run once."""
+"""Seconds. An arm with a longer run is run once."""
 LINE_BYTES = 2 * 40
-"""A point of a line in memory: position, time, zone, with the room that a growing array has."""
+"""Bytes of a point of a line in memory: position, time, zone, with the spare room of a growing array."""
 SLACK = 4 * MIB
-"""Beside the base, the lines and the share of the data in a cgroup: what the kernel takes for the process, and stacks."""
+"""Memory of a cgroup beside the base, the lines and the share of the data: the kernel's memory for the process, and
+stacks.
+"""
 
 
 @dataclass(frozen=True)
 class _Way:
-    """One arm: how it is run over a data set, and what it reads."""
+    """One arm over a data set: its options and its files."""
 
     name: str
     options: dict[str, Any]
-    """As `arms.inside` takes them, but for the memory limit."""
+    """Options of `arms.inside`, except the memory limit."""
     files: list[Path]
     settings: dict[str, str] = field(default_factory=dict)
     paged: bool = True
-    """Farfield, which is told its limit; other arms have the cgroup alone."""
+    """Farfield, which gets the limit as its own; other arms have the cgroup alone."""
     swaps: bool = False
 
 
@@ -54,24 +56,26 @@ class _Way:
     "paging-1997", "Application-controlled demand paging: memory from all of the data to a thirty-second (1997)"
 )
 def measure(recorder: Recorder) -> None:
-    """The measurement of Cox and Ellsworth (1997) on kin of its four data sets: a tapered cylinder (one zone, 60 time steps;
-    the real one where FARFIELD_DATA has it, else a made flow of its size), a steady flow in eight zones (0.3 GB), an unsteady
-    one in four zones (16 time steps, 0.3 GB), and a large steady one (one zone, 2.1 GB). Steady: streamlines from random seeds,
-    at most one unit long, forward; unsteady: pathlines from the first time to the last. Arms: loading everything (all files of
-    grid and solution read into memory, which may go to swap space, and then the same kernel in a plain loop); the same loop
-    over `mmap` of the files; Farfield paging the PLOT3D files where they lie; and Farfield's stores, without compression, with
-    pages of 4, 8, 16 and 32 points along an edge, cubed and flat (some 17 GB of them for the largest set, which go when it is
-    done). The bytes of a page stand with each arm: all components of an array lie in one page, so that a vector's page of 8
-    points is three of the paper's 2 KB pages. Memory: every arm is in a memory cgroup of data / 1, 2, 4, ... 32 and the base of
-    its process with its lines, alike; the cgroup counts the page cache too. Farfield is told the share as its limit. Local:
-    files evicted before each run. Remote: the stores of 8, 16 and 32 points, cubed, on a simulated device that takes 2 ms a
-    read and serves 32 at a time, over files that are in memory (so its arms have the limit but no cgroup), as long as there is
-    no server; loading everything from it is not measured. Two workers, or one a core where there are fewer. Times are of the
-    whole process, each arm at most three times, taking turns, and once if it takes half a minute. An arm that takes ten times
-    as long as Farfield with its default pages at that memory is stopped and marked, but none before five seconds. Pages touched
-    are of a run with memory for everything and nothing read ahead, grid and solution apart, of the arrays that are read; the
-    working set of a steady set is what a tenth of the lines touches, of an unsteady one what is touched of a time step. Nothing
-    is bounded but that all arms of a data set give the same lines, and files of all layouts the same bytes.
+    """The measurement of Cox and Ellsworth (1997) on relatives of its four data sets. The first is a tapered cylinder
+    (one zone, 60 time steps): the real one if FARFIELD_DATA has it, else a made flow of its size. The second is a
+    steady flow in eight zones (0.3 GB). The third is unsteady, in four zones (16 time steps, 0.3 GB). The last is large
+    and steady (one zone, 2.1 GB). Steady: streamlines from random seeds, at most one unit long, forward. Unsteady:
+    pathlines from the first time to the last. Arm 1 loads everything: all files of grid and solution are read into
+    memory, which may go to swap space, then the same kernel runs in a plain loop. Arm 2 is the same loop over `mmap` of
+    the files. Arm 3 is Farfield on PLOT3D files in place. The others are Farfield's stores, without compression, with
+    pages of 4, 8, 16 and 32 points along an edge, cubed and flat. They take some 17 GB for the largest set, and are
+    removed after it. The bytes of a page stand with each arm. All components of an array lie in one page, so a vector's
+    page of 8 points is three of the paper's 2 KB pages. Memory: every arm is in a memory cgroup of data / 1, 2, 4, ...
+    32 and the base of its process with its lines. The cgroup also counts the page cache. Farfield's limit is the share.
+    Local: files evicted before each run. Remote, until there is a server: the stores of 8, 16 and 32 points, cubed, on
+    a simulated device over files in memory. It takes 2 ms a read and serves 32 at a time. Its arms have the limit but
+    no cgroup; loading everything from it is not measured. Two workers, or one a core if there are fewer. Times are of
+    the whole process, each arm at most three times, in turns, and once if it takes half a minute. An arm is stopped and
+    marked at ten times the time of Farfield with its default pages at that memory, but not before five seconds. Pages
+    touched are of a run with memory for everything and without read-ahead, separately for grid and solution, over the
+    arrays read. The working set of a steady set is the pages that a tenth of the lines touches. That of an unsteady one
+    is the pages touched of a time step. The only bounds: all arms of a data set give the same lines, and files of all
+    layouts the same bytes.
     """
     quick = recorder.quick
     shares = (1, 4) if quick else SHARES
@@ -88,7 +92,7 @@ def measure(recorder: Recorder) -> None:
         swap = stack.enter_context(rights.swap(recorder.work, largest)).record(recorder)
         if not bounded:
             recorder.note(
-                "Without the local arms: they need a memory cgroup. What is touched and the remote arms are here."
+                "Without the local arms: they need a memory cgroup. Pages touched and the remote arms are here."
             )
         for one in kin(recorder):
             ways, grown = _ways(recorder, one, cache, swap)
@@ -116,7 +120,7 @@ def measure(recorder: Recorder) -> None:
 
 
 def _ways(recorder: Recorder, one: Kin, cache: Path, swap: bool) -> tuple[list[_Way], float]:
-    """All arms over a data set; and by how much the largest store is larger than the files."""
+    """All arms over a data set, and the size of the largest store over that of the files."""
     in_place = {**one.files, "cache_dir": str(cache)}
     whole = "_pathlines" if one.unsteady else ""
     paged = "pathlines" if one.unsteady else "paged"
@@ -143,7 +147,7 @@ def _ways(recorder: Recorder, one: Kin, cache: Path, swap: bool) -> tuple[list[_
 
 
 def _packing(source: str | Path, words: str) -> dict[str, str]:
-    """What is in a page, as `info` says it of the first zone."""
+    """Contents of a page, from `info` of the first zone."""
     page = arms.run(arms.farfield("info", source, "--json")).json()["zones"][0]["page"]
     one = 4 * page[0] * page[1] * page[2]
     return {"page": f"{words}: {' x '.join(map(str, page))}, {one:,} B a component, {3 * one:,} B a vector"}
@@ -166,7 +170,7 @@ class _Set:
         return arms.inside(**{**way.options, "traces": [self.one.spec], "memory_limit": limit, "workers": 0, **more})
 
     def look(self, rows: list[list[str | float | int]], paper: Paper) -> None:
-        """What is touched, with all the memory it wants; the boxes of the files in place are made, and the base is measured."""
+        """Pages touched with unlimited memory. Also makes the boxes of the files in place, and measures the base."""
         reference = self._way(REFERENCE)
         arms.run(self.command(self._way("in place"), common.PLENTY), timeout_s=1200).json()
         trace = {**self.one.spec, **({"read_ahead": "none"} if self.one.unsteady else {})}
@@ -180,13 +184,13 @@ class _Set:
         small, most = self._working_set(reference, row["touched"]["arrays"])
         rows.append([self.one.title, *(100 * value for value in (grid, solution, *small, most))])
         paper.span(f"{self.one.title}: grid pages touched, %", 100 * grid, 16, 43)
-        # Of a time step, where there are several.
+        # Shares of a time step, if there are several.
         paper.span(
             f"{self.one.title}: solution pages touched, %", 100 * (small[1] if self.one.unsteady else solution), 2, 17
         )
 
     def _working_set(self, way: _Way, arrays: dict[str, Any]) -> tuple[tuple[float, float], float]:
-        """Shares of grid and solution; and the largest of the solution."""
+        """Shares of grid and solution, and the largest of the solution."""
         if self.one.unsteady:
             grid, _ = self.one.shares(arrays)
             each = self.one.by_step(arrays)
@@ -199,7 +203,7 @@ class _Set:
         return (sum(grids) / len(grids), sum(solutions) / len(solutions)), max(solutions)
 
     def run(self, share: int) -> None:
-        """All arms at one memory, in turns. The references come first: they say when the others are stopped."""
+        """All arms at one memory, in turns. The references come first, since their times stop the others."""
         limit = self.one.bytes // share
         first_ones = (REFERENCE, f"remote, {REFERENCE}")
         ways = [*map(self._way, first_ones), *(way for way in self.ways if way.name not in first_ones)]
@@ -227,7 +231,7 @@ class _Set:
         return self.recorder.measured(arm, "wall_s") and self.recorder.median(arm, "wall_s") > SLOW_S
 
     def _once(self, way: _Way, arm: str, share: int, limit: int, timeout_s: float, first: float | None) -> float | None:
-        """One run; its wall time, if it came to its end."""
+        """One run. Returns its wall time, or None if it did not finish."""
         remote = "latency_s" in way.options
         memory = None if remote else limit + self.base + LINE_BYTES * self.points + SLACK
         settings = {
@@ -246,7 +250,7 @@ class _Set:
         )
         if done.killed:
             late = done.wall_s >= timeout_s
-            # With no time of the reference, ten times of it is not known.
+            # Ten times the reference's time is unknown without that time.
             text = (f"over {TIMES}x" if first is not None else "not done") if late else "killed by its memory limit"
             what: Literal["over", "killed"] = "over" if late else "killed"
             self.recorder.stop(arm, what, text, after_s=done.wall_s if late else None, settings=settings)
@@ -270,7 +274,7 @@ class _Set:
         return done.wall_s
 
     def compare(self) -> None:
-        """That all arms gave the same lines, and files of all layouts are the same."""
+        """Claims that all arms give the same lines, and all layouts the same files."""
         self.recorder.claim(
             f"{self.one.title}: results that differ between arms", len(self.digests) - 1, "==", 0, right=True
         )
@@ -292,7 +296,7 @@ def _share(share: int) -> str:
 
 
 def _walls(recorder: Recorder, one: Kin, shares: tuple[int, ...], way: str) -> Iterator[float | None]:
-    """Of an arm at the largest and the smallest memory; None where it has none."""
+    """Wall times of an arm at the largest and the smallest memory; None without one."""
     for share in (shares[0], shares[-1]):
         arm = f"{one.title}, {_share(share)}: {way}"
         yield recorder.median(arm, "wall_s") if recorder.measured(arm, "wall_s") else None

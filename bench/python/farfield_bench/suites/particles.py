@@ -15,11 +15,11 @@ from farfield_bench.result import Recorder
 
 @experiment("particles", "Particles in time, in core, one core: beside a plain loop")
 def measure(recorder: Recorder) -> None:
-    """10,000 particles by RK4 through 8 time steps of a uniform grid of 256 x 256 x 256 points, seeds at random in its inner
-    part, steps of at most 0.3 cells; positions are kept at the times of the dataset. The plain loop has all velocities in
-    single precision in flat arrays, all components of a point together, and goes through time step by time step, its
-    particles in the order in which Farfield begins its own; Farfield has its pages resident, made of momentum and density.
-    The same flow on a warped grid is Farfield alone.
+    """10,000 particles by RK4 through 8 time steps of a uniform grid of 256 x 256 x 256 points. Seeds are random in its
+    inner part, steps are at most 0.3 cells, and positions are stored at the times of the dataset. The plain loop has
+    all velocities in single precision in flat arrays, all components of a point together. It advances time step by time
+    step, its particles in the order in which Farfield begins its own. Farfield has its pages resident, with momentum
+    and density. The same flow on a warped grid is Farfield alone.
     """
     quick = recorder.quick
     dims = (65, 65, 65) if quick else (256, 256, 256)
@@ -76,14 +76,14 @@ def measure(recorder: Recorder) -> None:
 
 
 class _Reading:
-    """The reads of a trace and nothing else, in a process of its own."""
+    """The reads of a trace alone, in a new process."""
 
     def __init__(self, recorder: Recorder, name: str, store: Path, spec: dict[str, Any], limit: int, base: int) -> None:
         self.recorder, self.arm, self.store = recorder, f"{name}, reading alone", store
         self.limit, self.memory_bytes = limit, limit + base
         self.resources = {"memory_limit": limit, "list": str(recorder.work / f"pathlines-{limit}.reads")}
         listing = arms.inside(arm="recorded", source=str(store), traces=[spec], **self.resources)
-        # In no cgroup: it hands its lines over in memory. What it reads follows from the limit.
+        # Without a cgroup, since its lines are in memory. Its reads follow from the limit.
         self.listed = int(arms.run(listing, cold=[store], timeout_s=3600).json()["listed_bytes"])
 
     def run(self) -> None:
@@ -106,15 +106,15 @@ class _Reading:
 
 @experiment("pathlines", "Out of core: 10,000 pathlines through 200 time steps")
 def out_of_core(recorder: Recorder) -> None:
-    """20 GB in 200 time steps on a curvilinear grid of 192 x 176 x 152 points, as a store; 10,000 particles released in a
-    ball whose diameter is half of the box's height, followed with RK45 from the first time to the last, points kept at the
-    time steps. Limits of 512, 64 and 32 MiB (a third of one time step) with the base beside them in a memory cgroup, data
-    evicted from the page cache before every run. Computing alone is the same run with all pages resident, its output file
-    included, in a process that ran it before, without start and opening. Reading alone: a run at each limit lists every
-    read that it makes, and a process of its own, in the same cgroup and as cold, makes the same reads in the same order,
-    what was read twice twice, as many at a time, and neither checks nor decodes what comes. Arms at 64 MiB:
-    nothing is read ahead; ours. Told of without bounds: the largest and the smallest limit with a ball of half the volume. All
-    arms take turns, so that a machine that gets slower does so for all of them.
+    """20 GB in 200 time steps on a curvilinear grid of 192 x 176 x 152 points, as a store. 10,000 particles start in a
+    ball with a diameter of half of the box's height. RK45 follows them from the first time to the last, with points at
+    the time steps. Limits are 512, 64 and 32 MiB (a third of one time step), each with the base beside it in a memory
+    cgroup. Data are evicted from the page cache before every run. Computing alone is the same run with all pages
+    resident, its output file included, without start and opening, in a process that ran it before. Reading alone: a run
+    at each limit lists every read that it makes. Another process, in the same cgroup and as cold, repeats these reads
+    in the same order and as many at a time, repeated reads included. It neither checks nor decodes the data. Arms at 64
+    MiB: without read-ahead; ours. Without bounds: the largest and the smallest limit with a ball of half the volume.
+    All arms take turns, so that a machine that slows down does so for all of them.
     """
     quick = recorder.quick
     dims = (65, 65, 65) if quick else (192, 176, 152)

@@ -18,32 +18,33 @@ BATCH = 64
 LENGTH = 1.0
 STEPS = 10_000
 ENVIRONMENTS = {"zarr-python": "zarr", "zarrs": "zarrs", "TensorStore": "tensorstore", "h5py": "h5py", "VTK": "vtk"}
-"""By peer, the name of its environment. Parcels, which runs in none but its own, says so itself."""
+"""Name of the environment of each peer. Parcels runs only in its own, and reports its own absence."""
 OURS = ("Farfield, Python", "mmap")
-"""What needs nothing that may not be installed."""
+"""Arms without optional packages."""
 UNABLE = {
     "random pages": "VTK reads files whole, so that a page costs it what a box does; Parcels has no reader of its own",
     "a box": "Parcels has no reader of its own",
     "lines": "zarr-python, zarrs, TensorStore and h5py read arrays and trace nothing",
 }
-"""Who is not in a piece of work, and why."""
+"""Peers missing from a work, and why."""
 
 
 @experiment("peers", "Peers: the same pages, the same box, the same lines")
 def measure(recorder: Recorder) -> None:
-    """Three pieces of work on one flow of 256 x 256 x 128 points (0.3 GB) in single precision, each by all who can do it, each
-    in a process of its own, in turns. Random pages: 1,000 pages of momentum (three components of 16 x 16 x 16 points, 48 KiB),
-    the same for all in the same order. A box: momentum in the middle half of each edge, an eighth of it. Farfield's Python
-    package with a limit of 32 MiB; beside it Farfield's pager alone for the pages (in batches, 16 reads in flight);
-    zarr-python, zarr-python with the `zarrs` pipeline and TensorStore (in batches, no cache) on the same uncompressed store;
-    h5py on an HDF5 file of the same chunks with checksums; NumPy's `mmap` of the PLOT3D file, which has neither pages nor
-    checksums; and for the box VTK's reader, which reads its files whole. One process makes three rounds: the first is cold, its
-    files evicted; of the others, with files in the page cache, the faster is taken as warm; Farfield then has in its own memory
-    what fits its limit. Imports and opening come before the clock. Lines: 300 random seeds, one unit (64 cells) long at most,
-    forward, from evicted files to lines, times of the whole process: Farfield over its store and the same kernel over `mmap`,
-    both bare, and VTK with its own reader. Particles: 1,000 by RK4 through a series on a uniform grid in memory, beside
-    Parcels' compiled kernel, on one core, in CPU time. Who is not installed is left out and stands among the conditions.
-    Nothing is bounded but that all readers give the same values.
+    """Three pieces of work on one flow of 256 x 256 x 128 points (0.3 GB) in single precision. All peers that can do a
+    work take turns, each in a process of its own. Random pages: 1,000 pages of momentum (three components of 16 x 16 x
+    16 points, 48 KiB), the same for all in the same order. A box: momentum in the middle half of each edge, an eighth
+    of it. Farfield's Python package has a limit of 32 MiB. Beside it, for the pages, Farfield's pager alone (in
+    batches, 16 reads in flight). On the same uncompressed store: zarr-python, zarr-python with the `zarrs` pipeline,
+    and TensorStore (in batches, no cache). h5py reads an HDF5 file of the same chunks with checksums. NumPy's `mmap` of
+    the PLOT3D file has neither pages nor checksums. For the box, VTK's reader reads its files whole. One process makes
+    three rounds. The first is cold, its files evicted. The faster of the others, with files in the page cache, is the
+    warm one; Farfield's own memory then holds what fits its limit. Imports and opening come before the clock. Lines:
+    300 random seeds, at most one unit (64 cells) long, forward, from evicted files to lines, times of the whole
+    process. Farfield over its store and the same kernel over `mmap` are bare; VTK has its own reader. Particles: 1,000
+    by RK4 through a series on a uniform grid in memory, beside Parcels' compiled kernel, on one core, in CPU time.
+    Peers that are not installed are left out and listed among the conditions. The only bound: all readers give the same
+    values.
     """
     quick = recorder.quick
     dims: data.Dims = (96, 96, 48) if quick else (256, 256, 128)
@@ -68,7 +69,7 @@ def measure(recorder: Recorder) -> None:
 
 
 def _boxes(recorder: Recorder, flow: data.Flow, store: Path, runs: int, count: int) -> None:
-    """Pages and a box by all who read arrays."""
+    """Pages and a box by all readers of arrays."""
     shape = tuple(reversed(flow.dims))
     common_options: dict[str, Any] = {"store": str(store), "array": "zone1/momentum", "rounds": ROUNDS, "batch": BATCH}
     common_options |= {"depth": DEPTH, "seed": 1, "count": count}
@@ -106,7 +107,7 @@ def _boxes(recorder: Recorder, flow: data.Flow, store: Path, runs: int, count: i
 
 
 def _native(recorder: Recorder, work: str, store: Path, count: int) -> None:
-    """Farfield's pager alone, which gives no arrays to Python."""
+    """Farfield's pager alone, without arrays for Python."""
     options = {"source": str(store), "array": "momentum", "count": count, "batch": BATCH, "readers": DEPTH}
     command = arms.inside(arm="page_reads", **options, rounds=ROUNDS, memory_limit=32 * MIB)
     found = arms.run(command, cold=[store], takes_bytes=1024 * MIB).json()
@@ -146,7 +147,7 @@ def _lines(recorder: Recorder, flow: data.Flow, store: Path, cache: Path, runs: 
 
 
 def _judge(recorder: Recorder) -> None:
-    """All of a piece of work over Farfield's, wall."""
+    """Wall times of all arms of a work over Farfield's."""
     rows: list[list[str | float | int]] = []
     names = ["mmap", *readers.LIBRARIES, "VTK"]
     for work, ours, states in (

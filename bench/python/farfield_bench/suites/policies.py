@@ -1,4 +1,4 @@
-"""Which page goes: recorded runs replayed with each policy, beside Belady's optimum."""
+"""Page replacement: recorded runs replayed with each policy, beside Belady's optimum."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from farfield_bench.registry import experiment
 from farfield_bench.result import Recorder
 
 SHARES = {"1/4": 2, "1/16": 4}
-"""Shares of the bytes touched, and how often they are halved."""
+"""Shares of the bytes touched, and how many times the bytes are halved for each."""
 
 LEAST = 6 * MIB
-"""The least limit that all of the runs can do with."""
+"""The least limit within which all runs work."""
 
 
 @experiment("policies", "Replacement: recorded runs with each policy, beside the optimum")
 def measure(recorder: Recorder) -> None:
-    """Streamlines from random seeds and along a line, and streamlines with vorticity, through a steady flow (256 x 256 x 128);
-    pathlines and streaklines through 40 steps of a moving one (97 x 97 x 49); from stores with pages of 16 points, two
-    workers. Each run is recorded with memory for all that it touches, and replayed in a quarter and in a sixteenth of the bytes
-    touched; and once within each of these, and replayed in as much room as its pages had: a run within little memory has
-    fewer tasks under way and goes another way. Such a string of uses has the run's own restarts in it: a step that lacked a
-    page was begun again, and uses its pages again whatever the policy of the replay. Runs that touch so little that nothing
-    runs in a sixteenth of it are not recorded within that: the sums at a sixteenth may be over fewer runs than those at a
-    quarter, and the table says over how many. Uses of pages are replayed in the order in which they were, with each policy
-    alone; with the default and what the executor tells the pager (pages of steps that are over, pages that nobody is at
-    any more); with that and what parked tasks have asked for and not come to yet ("waiting"); and with Belady's optimum,
-    which knows the future. Misses are pages loaded, the first time or again. The last claim is of the runs within little
-    memory: what a replay with the run's own policy and limit comes to, against what the run did.
+    """Streamlines from random seeds and along a line, and streamlines with vorticity, through a steady flow (256 x 256
+    x 128). Pathlines and streaklines through 40 steps of a moving one (97 x 97 x 49). All read stores with pages of 16
+    points, with two workers. Each run is recorded with memory for all that it touches, and replayed in a quarter and in
+    a sixteenth of the bytes touched. It is also recorded within each of these, and replayed in as much room as its
+    pages had: a run with little memory has fewer tasks under way and takes another course. This recording contains the
+    run's own restarts. A step that lacked a page began again, and uses its pages again under every policy of the
+    replay. Runs that touch too little to run in a sixteenth are not recorded at that share. The sums at a sixteenth may
+    then be over fewer runs than those at a quarter; the table has their numbers. Uses of pages are replayed in their
+    recorded order. Replays are with each policy alone, and with Belady's optimum, which needs the future. The default
+    is also replayed with the executor's hints to the pager: pages of finished steps, and pages without users. A further
+    replay adds the pending requests of parked tasks ("waiting"). Misses are pages loaded, the first time or again. The
+    last claim is on the runs with little memory: a replay with the run's own policy and limit, against the run itself.
     """
     quick = recorder.quick
     flows = common.Flows.make(recorder)
@@ -57,7 +57,7 @@ def measure(recorder: Recorder) -> None:
             limit = touched >> SHARES[within] if touched else common.PLENTY
             if limit < LEAST:
                 recorder.note(
-                    f"{name}: {within} of {touched / MIB:.0f} MiB is less than any run can do with, so none was recorded."
+                    f"{name}: {within} of {touched / MIB:.0f} MiB is too little for any run, so none was recorded."
                 )
                 continue
             log, output = recorder.work / "policies.events", recorder.work / "policies.npz"
@@ -67,7 +67,7 @@ def measure(recorder: Recorder) -> None:
             pages: dict[str, Any] = run.json()["pages"]
             found = replay(log, policies=policies, limits=[limit] if touched else [], progress=False)
             if touched:
-                # The one room of the run's own limit.
+                # The room of the run's own limit alone.
                 at = {within: {row["policy"]: row for row in found["curves"]}}
                 own = found["mirror"]
                 off += [abs(own[key] / max(pages[key], 1) - 1) for key in ("faults", "evictions") if pages[key] > 100]
@@ -101,11 +101,11 @@ def measure(recorder: Recorder) -> None:
         farthest = "replays of runs with little memory: farthest from the run's own faults and evictions"
         recorder.claim(farthest, max(off), "<=", 0.02)
     else:
-        recorder.note("No run with little memory dropped a hundred pages: how near its replay comes is not measured.")
+        recorder.note("No run with little memory dropped a hundred pages: the error of its replay is not measured.")
 
 
 def _nearest(curves: list[dict[str, Any]], room: int) -> dict[str, dict[str, Any]]:
-    """Each policy's row of the room that is nearest."""
+    """Each policy's row of the nearest room."""
     best: dict[str, dict[str, Any]] = {}
     for row in curves:
         known = best.get(row["policy"])

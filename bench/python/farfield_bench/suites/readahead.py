@@ -1,4 +1,4 @@
-"""Reading ahead along the way of particles, where it might do harm."""
+"""Read-ahead along the way of particles, in cases at risk of harm."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from farfield_bench.registry import experiment
 from farfield_bench.result import Recorder
 
 ROOM = 96 * MIB
-"""Beside limit and base in a cgroup: Python, which is not the command line here, and what it keeps of one run for the next."""
+"""Memory of a cgroup beside limit and base: Python in place of the command line, and its memory from earlier runs."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """A trace, and what it is run over."""
+    """A trace and its input."""
 
     name: str
     flow: series.Series
     source: dict[str, Any]
-    """As `arms.inside` takes it."""
+    """Options of `arms.inside`."""
     files: list[Path]
-    """What it reads."""
+    """Its input files."""
     seeds: int
     how: dict[str, Any] = field(default_factory=dict)
-    """Of the trace, beside what all have."""
+    """Options of the trace beside the common ones."""
     limit: int = 512 * MIB
     bounded: bool = False
-    """In a cgroup that does not hold the data: they are read past the page cache."""
+    """Whether it is in a cgroup smaller than the data, which are then read past the page cache."""
     workers: int = 0
     warm: bool = False
 
@@ -73,14 +73,14 @@ def _cases(recorder: Recorder, cache: Path) -> Iterator[Case]:
 
 @experiment("readahead", "Read-ahead: where it might do harm")
 def measure(recorder: Recorder) -> None:
-    """The full executor as it is, which reads ahead along the way of the particles where there is room, against the same
-    without, in cases that differ in what could go wrong: 4,000 pathlines through 41 time steps of a curvilinear grid of 97
-    x 97 x 65 points in its store, pages of 16 points, cold, with memory for everything and a worker a core, unless the case
-    says otherwise. Both ways run in one process in turns, now the one first and now the other, each with the dataset opened
-    anew and its files evicted from the page cache before (not where it says warm); times are of the trace, without the
-    opening. The figure is the median, over all turns, of the one wall time over the other beside it. In a tight limit, and
-    past the page cache, the process is in a memory cgroup that does not hold the data. In long time steps particles go
-    through several pages, in short ones through a part of one; grids that are uniform, move, or have several zones have 21
+    """The full executor, which reads ahead along the particles' ways if there is room, against the same without
+    read-ahead. Cases differ in their risk of harm. Unless the case differs, 4,000 pathlines go through 41 time steps of
+    a curvilinear grid of 97 x 97 x 65 points in its store. Pages have 16 points and are cold, memory holds everything,
+    and each core has a worker. Both ways run in one process in turns, and each comes first in turn. Each turn opens the
+    dataset anew with its files evicted from the page cache, except in the warm case. Times are of the trace, without
+    opening. The figure is the median, over all turns, of the ratio of both wall times of a turn. In a tight limit, and
+    past the page cache, the process is in a memory cgroup that does not hold the data. In long time steps particles
+    cross several pages, in short ones a part of one. Uniform and moving grids, and those of several zones, have 21
     steps.
     """
     cache = common.cache(recorder)
@@ -103,7 +103,7 @@ def measure(recorder: Recorder) -> None:
             cold=[] if case.warm else [str(path.resolve()) for path in case.files],
         )
         memory = case.limit + base + ROOM if case.bounded else None
-        # Evicted here, too: that writes dirty pages first, which the arm could not evict.
+        # Evicted here as well: this first writes dirty pages, which the arm cannot evict.
         done = arms.run(command, memory_bytes=memory, takes_bytes=takes, cold=case.files, timeout_s=1200)
         found = dict(zip(ways, done.json()["traces"], strict=True))
         if case.warm:

@@ -1,4 +1,4 @@
-"""Whether the lines are right."""
+"""Correctness of lines."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ LISTED = 20
 
 @experiment("right", "Right: against VTK, and one zone against eight")
 def measure(recorder: Recorder) -> None:
-    """The 256 x 256 x 128 flow, 1,000 random seeds, lines two units (128 cells) long at most, tolerance 1e-6. A line
-    agrees with VTK's from the same seed if none of its points lies further from the curve of VTK's line than 10 x
-    tolerance x length, for as long as both go on: their stopping rules differ. VTK runs with an error of 1e-9 and steps
-    of at most a twentieth of a cell, and once more with its defaults. The same grid cut in eight zones must give the same
-    lines within the same bound. Orders of convergence are checked by the tests of the Rust crates.
+    """The 256 x 256 x 128 flow, 1,000 random seeds, lines of at most two units (128 cells), tolerance 1e-6. A line
+    agrees with VTK's from the same seed if all points are within 10 x tolerance x length of VTK's curve. Only the part
+    before either ends counts, since their stopping rules differ. VTK runs with an error of 1e-9 and steps of at most a
+    twentieth of a cell, and once more with its defaults. The same grid cut in eight zones must give the same lines
+    within the same bound. Tests of the Rust crates check orders of convergence.
     """
     quick = recorder.quick
     dims = common.SMALL if quick else (256, 256, 128)
@@ -78,7 +78,7 @@ def measure(recorder: Recorder) -> None:
         table,
     )
     recorder.table(f"Outliers (the first {LISTED} of each)", ["from", "seed", "distance", "bound"], outliers)
-    recorder.note("VTK lists no lines for seeds that it finds outside; only seeds that both trace are compared.")
+    recorder.note("VTK lists no lines for seeds that it locates outside; only seeds traced by both are compared.")
 
 
 def _compare(

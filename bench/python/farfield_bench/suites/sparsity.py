@@ -1,4 +1,4 @@
-"""From one per cent of the pages to all of them."""
+"""Traces that touch from one per cent of the pages to all."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from farfield_bench.result import Recorder
 
 TARGETS = (1, 6, 23, 50)
 USED = 7 / 8
-"""Of the bytes of a flow, what a trace of velocity can touch: all but energy."""
+"""Share of a flow's bytes that a trace of velocity can touch: all but energy."""
 
 
 @experiment("sparsity", "Sparsity: from 1 % of the pages to 100 %")
 def measure(recorder: Recorder) -> None:
-    """The 512 x 512 x 256 flow (2.1 GB), lines forward; the number of random seeds is chosen so that about 1, 6, 23 and
-    50 % of the pages of the arrays that are read are touched (lines one unit, 128 cells, long at most), and for 100 %
-    there is a short line in every page. Arms: the whole files read first, then the kernel; the kernel over `mmap`;
-    Farfield on the files in place; on a flat and on a cubed store with pages of the same bytes. Bare processes, files
-    evicted before, and all arms alike without a limit that they would reach, so that only what is read makes the
-    difference. Then the same for a flow along i, one rake: where whole rows should win.
+    """The 512 x 512 x 256 flow (2.1 GB), lines forward. The number of random seeds is such that about 1, 6, 23 and 50 %
+    of the pages of the arrays read are touched. Lines have at most one unit (128 cells). For 100 % there is a short
+    line in every page. Two arms are the kernel after reading the whole files, and the kernel over `mmap`. Three are
+    Farfield: on the files in place, and on a flat and a cubed store with pages of the same bytes. All are bare
+    processes, with files evicted before and without a limit that they reach, so that only the reads differ. Then the
+    same for a flow along i, one rake: whole rows should win there.
     """
     quick = recorder.quick
     dims = (129, 129, 65) if quick else (512, 512, 256)
@@ -116,7 +116,7 @@ def _random(count: int) -> dict[str, Any]:
 
 
 def _share(store: Path, trace: dict[str, Any], bytes_: int) -> float:
-    """Of the bytes of the arrays that a trace reads, those in pages that it touches."""
+    """Share of the bytes in pages that a trace touches, of the arrays that it reads."""
     command = arms.inside(arm="paged", source=str(store), traces=[trace], memory_limit=common.PLENTY, touched=True)
     arrays = arms.run(command).json()["runs"][0]["touched"]["arrays"]
     touched = sum(v["bytes"] for name, v in arrays.items() if not name.endswith("/index") and "_farfield" not in name)

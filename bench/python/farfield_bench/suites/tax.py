@@ -1,4 +1,4 @@
-"""What pages cost when all of them are there."""
+"""Cost of paging when all pages are resident."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from farfield_bench.result import Recorder
 
 @experiment("tax", "Translation tax: resident pages against flat arrays")
 def measure(recorder: Recorder) -> None:
-    """The same kernel over the same 256 x 256 x 128 points, one core, 10,000 random seeds, lines two units (128 cells)
-    long: over flat arrays in a plain loop, one line after another; over flat arrays by the executor, four lines in turn;
-    and by the executor over pages that are all resident. Arms take turns, so that what disturbs the machine disturbs all.
-    The claim is on the faster of the two flat arms.
+    """The same kernel over the same 256 x 256 x 128 points, one core, 10,000 random seeds, lines of two units (128
+    cells). It runs over flat arrays in a plain loop, one line after another. It runs over flat arrays by the executor,
+    four lines in turn, and by the executor over resident pages. Arms take turns, so that disturbances of the machine
+    reach all. The claim is on the faster of the two flat arms.
     """
     dims = common.SMALL if recorder.quick else (256, 256, 128)
     count = 300 if recorder.quick else 10_000

@@ -1,4 +1,4 @@
-"""Readers and tasks: what threads that wait bring, and how many."""
+"""Gain from waiting tasks and readers, by their number."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from farfield_bench.result import Recorder
 
 LATENCY_S = 0.005
 SLOW = "5 ms"
-"""The simulated device, by what a read takes."""
+"""Name of the simulated device: the time of a read."""
 READERS = (1, 2, 4, 8, 16, 32, 64)
 TASKS = (1, 4, 16, 64, 256, 1024, 4096)
-"""A core."""
+"""Tasks a core."""
 MANY_READERS, MANY_TASKS = 16, 1024
-"""Of which the other is varied."""
+"""Fixed number of one while the other varies."""
 
 
 @experiment("threads-2001", "Readers and tasks: one of each to dozens and thousands (2001)")
 def measure(recorder: Recorder) -> None:
-    """As Ellsworth's threads were measured (2001): the same streamlines by a loop that waits for each page, and by tasks that
-    give the processor away while pages come, with more and more readers and tasks. The 256 x 256 x 128 flow (0.3 GB) in its
-    store, 4,200 random seeds, lines a quarter unit (16 cells) long at most, forward, memory for everything and nothing resident
-    at the start. Serial: one thread takes one line after another (four in turn, as everywhere) and reads each page when it
-    needs it, by a plain read. Readers: reads in flight, 1 to 64, with up to 1,024 tasks a core under way. Tasks: lines under
-    way at a time, 1 to 4,096 a core, with 16 readers. One worker a core, on one core and on two; from the local disk with the
-    files evicted, and from a simulated device that takes 5 ms for each read, however long, over files that are in memory. Times
-    are of the trace, with the dataset open; bytes and reads stand beside them. Nothing is bounded but that all lines are the
-    same; the paper's figures (a third off local time, 35 to 60 % off remote time, remote as fast as local, 13 % for threading
-    alone) stand beside ours.
+    """Ellsworth's measurement of threads (2001): the same streamlines by a loop that waits for each page, and by tasks
+    that free the processor while pages come. The numbers of readers and tasks grow. The 256 x 256 x 128 flow (0.3 GB)
+    in its store, 4,200 random seeds, lines of at most a quarter unit (16 cells), forward. Memory holds everything and
+    nothing is resident at the start. Serial: one thread takes one line after another (four in turn, as everywhere) and
+    reads each page when needed, by a plain read. Readers: reads in flight, 1 to 64, with up to 1,024 tasks a core under
+    way. Tasks: lines under way at a time, 1 to 4,096 a core, with 16 readers. One worker a core, on one core and on
+    two. Data are on the local disk with files evicted, or on a simulated device over files in memory. The device takes
+    5 ms for each read of any length. Times are of the trace, with the dataset open; bytes and reads stand beside them.
+    The only bound: all lines are the same. The paper's figures stand beside ours: a third off local time, 35 to 60 %
+    off remote time, remote as fast as local, 13 % for threading alone.
     """
     quick = recorder.quick
     dims, count = (common.SMALL, 60) if quick else ((256, 256, 128), 4200)
@@ -48,7 +48,7 @@ def measure(recorder: Recorder) -> None:
     spec = {"seeds": f"random:{count}:1", "max_length": 0.25, "max_steps": 10_000}
     cores = sorted(os.sched_getaffinity(0))
     if len(cores) < 2:
-        recorder.note("Two cores were asked for; this machine has one.")
+        recorder.note("Without the arms on two cores: this machine has one.")
     digests: set[str] = set()
     many = min(MANY_TASKS, max(tasks))
     for _ in range(runs):
@@ -107,7 +107,7 @@ def _paged(
 def _serial(
     recorder: Recorder, device: str, store: Path, spec: dict[str, Any], cores: Sequence[int], digests: set[str]
 ) -> None:
-    """The plain loop that waits, which the arms of the overlap run beside others."""
+    """The plain loop that waits, from the arms of the overlap."""
     how: dict[str, Any] = {"source": str(store), "traces": [spec], "memory_limit": common.PLENTY, "workers": 1}
     if device == "disk":
         command = arms.inside(arm="overlap_disk", waiting=True, **how)
@@ -123,7 +123,7 @@ def _serial(
 def _resident(
     recorder: Recorder, store: Path, spec: dict[str, Any], cores: Sequence[int], runs: int, digests: set[str]
 ) -> None:
-    """What tasks cost where nothing is waited for: one at a time and many, all pages resident."""
+    """Cost of tasks without waits: one at a time and many, all pages resident."""
     for _ in range(runs):
         for tasks in (1, MANY_TASKS):
             command = arms.inside(
@@ -136,7 +136,7 @@ def _resident(
             )
             rows = arms.run(command, cores=cores, timeout_s=1200).json()["runs"]
             digests.update(row["digest"] for row in rows)
-            # The first brings the pages in.
+            # The first run reads the pages.
             _record(recorder, f"resident, 1 core: {tasks} tasks", min(rows[1:], key=lambda row: float(row["cpu_s"])))
 
 

@@ -11,11 +11,13 @@ from farfield_bench.registry import experiment
 from farfield_bench.result import Recorder
 
 MORE = 10
-"""How many times as many steps Farfield makes in an arm of its own."""
+"""Factor of Farfield's steps in an arm of its own."""
 APART = 2
-"""Runge-Kutta steps from one time step of the dataset to the next: as many as VTK's tracer makes, whatever the times are."""
+"""Runge-Kutta steps from one time step of the dataset to the next: as many as VTK's tracer makes, independent of the
+times.
+"""
 CELLS = 0.3
-"""How far a particle goes in a step, at most."""
+"""Longest step of a particle, in cells."""
 
 VTK: dict[series.Kind, list[tuple[str, str]]] = {
     # An image needs no locator.
@@ -30,23 +32,24 @@ VTK: dict[series.Kind, list[tuple[str, str]]] = {
         ("points", "different"),
     ],
 }
-"""Kinds of locator, and what the tracer is told of the mesh, for each kind of grid."""
+"""For each kind of grid, kinds of locator and the tracer's setting for changes of the mesh."""
 
 WORDS = {"uniform": "uniform grid", "warped": "curvilinear grid", "moving": "moving grid"}
 
 
 @experiment("tracers", "Particles in time, in core, one core: beside VTK and Parcels")
 def measure(recorder: Recorder) -> None:
-    """10,000 particles by RK4 with a fixed step of at most 0.3 cells, seeds at random in the inner part of the box, all data in
-    memory before the clock starts, velocities of all but Farfield made beforehand; positions are kept at the times of the
-    dataset. VTK's particle path filter always makes two steps from one time step to the next, so beside it the times are two
-    steps apart: 8 of them on a uniform grid of 256 x 256 x 256 points (an image for VTK), 17 on a curvilinear one of
-    128 x 128 x 128, standing still and with points that sway. It is measured from the first request to the last, seeds and
-    locators included, with that locator and that promise about the mesh which are fastest and lose no particle; a second tracer
-    that finds the locators on the datasets shows how much of it they are. Farfield's boxes were made when the series were
-    converted; it also makes twenty steps where VTK can make two, because what a particle costs at each time step is most of what
-    two steps cost. Parcels' kernel is compiled, and its particles are found, before the clock starts; it goes through the series
-    of the plain loop, 8 times that are some 400 steps apart, on the uniform grid, and so does Farfield.
+    """10,000 particles by RK4 with a fixed step of at most 0.3 cells, seeds at random in the inner part of the box. All
+    data are in memory before the clock starts; for all but Farfield, velocities are computed beforehand. Positions are
+    stored at the times of the dataset. VTK's particle path filter always makes two steps from one time step to the
+    next, so beside it the times are two steps apart. There are 8 of them on a uniform grid of 256 x 256 x 256 points
+    (an image for VTK). There are 17 on a curvilinear one of 128 x 128 x 128, static and with swaying points. VTK is
+    measured from the first request to the last, seeds and locators included. It has the fastest locator and mesh
+    setting that lose no particle. A second tracer, which finds the locators on the datasets, shows their part of the
+    time. Farfield's boxes are made in the conversion of the series. It also makes twenty steps where VTK can make two:
+    a particle's cost at each time step is most of that of two steps. Parcels' kernel is compiled, and its particles are
+    found, before the clock starts. It goes through the series of the plain loop, 8 times some 400 steps apart, on the
+    uniform grid, and so does Farfield.
     """
     common.cache(recorder)
     dims = (49, 49, 49) if recorder.quick else (256, 256, 256)
@@ -81,7 +84,7 @@ def _beside_vtk(
     cells = CELLS * 2.0 / (min(dims) - 1)
     flow = series.make(recorder.work, dims, times, kind=kind, span=APART * (times - 1) * cells / series.FASTEST)
     seeds = common.seeds_file(recorder, f"tracers-{kind}", data.random_seeds(dims, count))
-    # Rounding of the times must not make a third step of two.
+    # Rounding of the times must not add a third step.
     step = 1.0001 * float(np.diff(flow.times).max()) / APART
     total = APART * (times - 1) * count
     words = WORDS[kind]
@@ -117,7 +120,7 @@ def _beside_vtk(
     ]
     recorder.note(
         f"{words.capitalize()}: VTK {found['version']} with a locator of {chosen['locator']}, mesh {chosen['mesh']}. "
-        f"CPU seconds of all that were tried: {'; '.join(tried)}."
+        f"CPU seconds of all tried: {'; '.join(tried)}."
     )
     recorder.claim(f"{words}: particles that VTK lost", best["lost"], "==", 0)
     _distance(recorder, words, "VTK's", ends, np.load(chosen["ends"]), APART_ENDS[kind])
@@ -132,13 +135,14 @@ def _beside_vtk(
 
 
 APART_ENDS: dict[series.Kind, float] = {"uniform": 1e-6, "warped": 1e-5, "moving": 1e-3}
-"""How far ends may be from VTK's, box heights. On one grid both take the same steps through the same field, in single precision
-there; between two grids a vector is mixed at one point of space there and at one point of the cell here, which differ by the
-square of how far the grid moves."""
+"""Largest distance of ends from VTK's, in box heights. On one grid both take the same steps through the same field, VTK
+in single precision. Between two grids, VTK interpolates a vector at one point of space and Farfield at one point of the
+cell. These differ by the square of the grid's displacement.
+"""
 
 
 def _in_memory(flow: series.Series, kind: series.Kind) -> dict[str, Any]:
-    """The series in words that peers take."""
+    """The series as options of peers."""
     even = [edge / (n - 1) for edge, n in zip(data.box(flow.dims), flow.dims, strict=True)]
     return {
         "grids": [str(p) for p in flow.grids or (flow.grid,)],
@@ -157,7 +161,7 @@ def _farfield(
     total: int,
     table: list[list[str | float | int]],
 ) -> tuple[float, data.Array]:
-    """Million steps a CPU second, pages resident, and where particles end."""
+    """Million steps a CPU second, pages resident, and the ends of particles."""
     store = common.series_store(recorder, flow)
     spec = {
         "kind": "pathline",
@@ -202,8 +206,8 @@ def _distance(recorder: Recorder, words: str, whose: str, ours: data.Array, thei
 def beside_parcels(
     recorder: Recorder, dims: data.Dims, times: int, count: int, table: list[list[str | float | int]]
 ) -> tuple[float, int, data.Array] | None:
-    """Measures both, if Parcels is there: steps a CPU second over those of Parcels, how many particles it lost, and how far apart
-    ends are, in box heights.
+    """Measures both, if Parcels is installed. Returns steps a CPU second over those of Parcels, the number of particles
+    that it lost, and the distance of ends, in box heights.
     """
     why = "it has no environment; `make bench-setup` makes one"
     here = (arms.PARCELS / "bin" / "python").exists()
@@ -213,7 +217,7 @@ def beside_parcels(
     seeds = common.seeds_file(recorder, "tracers-parcels", data.random_seeds(dims, count))
     longest = flow.longest(CELLS)
     between = int(np.ceil(np.diff(flow.times) / longest - 1e-9).max())
-    # Times are rounded, so that they are not all as far apart; the steps are to be as many everywhere.
+    # Rounded times are not equidistant; the number of steps must be equal everywhere.
     step = 1.0001 * float(np.diff(flow.times).max()) / between
     total = between * (times - 1) * count
     name = "Farfield, uniform grid, many steps"

@@ -1,4 +1,4 @@
-"""Whether what `tune` proposes is about the best there is."""
+"""The proposal of `tune` beside the best combination."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from farfield_bench.result import Recorder
 
 @experiment("tune", "Tuning: what is proposed against the best of all combinations")
 def measure(recorder: Recorder) -> None:
-    """Six kinds of runs: streamlines from random seeds and from a rake, with memory for all and for an eighth of the data, a
-    grid surface, and pathlines. For each `tune` settles page size, layout, codec and readers one after the other; then every
-    combination of page size, layout and codec is measured in the same way. Times are those of the run itself, with the store out
-    of the page cache; the middle of three. The claim is of the proposal's time over that of the best combination.
+    """Six kinds of runs: streamlines from random seeds and from a rake, with memory for all and for an eighth of the
+    data, a grid surface, and pathlines. For each, `tune` settles page size, layout, codec and readers one after the
+    other. Then every combination of page size, layout and codec is measured in the same way. Times are those of the run
+    alone, with the store out of the page cache; the median of three. The claim is on the proposal's time over that of
+    the best combination.
     """
     quick = recorder.quick
     common.cache(recorder)

@@ -23,14 +23,14 @@ Rows = list[list[str | float | int]]
 
 @experiment("unsteady", "Right in time: pathlines against analytic flows, VTK and a vortex street")
 def measure(recorder: Recorder) -> None:
-    """Ends of pathlines against integrations of the flow's formula by RK4 in double precision, with 4,000 steps (500 in quick
-    runs); errors are root mean squares over 100 particles, orders are slopes of their logarithms. Grid: the reference is linear
-    in time between the same few time steps, and the grid is refined. Time steps: the reference is trilinear between the points of
-    the same grid, and time steps are refined. Both: the reference is the formula, and both are refined together. An unsteady ABC
-    flow, and a double gyre that is the same at all heights. The integrators: a flow that interpolation gives exactly. A uniform
-    flow on a grid that turns: straight lines. VTK's particle path filter on the same data, with the same steps. The tapered
-    cylinder: shedding frequencies along the span from velocities at points of its wake and from particles let go there, by fits
-    of one sinusoid.
+    """Ends of pathlines against integrations of the flow's formula by RK4 in double precision, with 4,000 steps (500 in
+    quick runs). Errors are root mean squares over 100 particles; orders are slopes of their logarithms. Grid: the
+    reference is linear in time between the same few time steps, and the grid is refined. Time steps: the reference is
+    trilinear between the points of the same grid, and time steps are refined. Both: the reference is the formula, and
+    both are refined together. Flows: an unsteady ABC flow, and a double gyre that is the same at all heights. The
+    integrators: a flow that interpolation gives exactly. A uniform flow on a rotating grid: straight lines. VTK's
+    particle path filter on the same data, with the same steps. The tapered cylinder: shedding frequencies along the
+    span, by fits of one sinusoid. They come from velocities at points of its wake and from particles released there.
     """
     common.cache(recorder)
     orders: Rows = []
@@ -46,7 +46,7 @@ def measure(recorder: Recorder) -> None:
 
 
 def _ends(source: str, seeds: Array, **how: Any) -> Array:
-    """Where Farfield's particles are at the last time.
+    """Positions of Farfield's particles at the last time.
 
     Raises:
         DataError: if one does not come to it; the flows here keep them all.
@@ -65,7 +65,7 @@ def _rms(away: Array) -> float:
 
 
 def _slope(errors: Sequence[float], factor: float = 2.0) -> float:
-    """The order that errors show, of a sampling that gets finer by a factor each time."""
+    """Order of errors under a sampling refined by a constant factor."""
     return float(-np.polyfit(np.arange(len(errors)) * np.log(factor), np.log(errors), 1)[0])
 
 
@@ -91,7 +91,7 @@ def _orders(recorder: Recorder, name: str, flow: Field, table: Rows) -> None:
 
 
 def _steps(recorder: Recorder) -> int:
-    """Of the references."""
+    """Runge-Kutta steps of the references."""
     return 500 if recorder.quick else 4000
 
 
@@ -102,7 +102,7 @@ def _integrators(recorder: Recorder) -> None:
     seeds = flow.seeds(20)
     table: Rows = []
     for integrator, least in (("euler", 0.9), ("rk4", 3.8), ("rk45", 4.8)):
-        # A tolerance that refuses no step: it is the length of the step that is refined.
+        # A tolerance that refuses no step: only the length of steps is refined.
         ends = [
             _ends(source, seeds, integrator=integrator, time_step=flow.until / n, tolerance=1e3)
             for n in (8, 16, 32, 64)
@@ -115,9 +115,7 @@ def _integrators(recorder: Recorder) -> None:
 
 
 def _rotating(recorder: Recorder) -> None:
-    """Each step of the grid is a turned copy; its points go from one to the next on straight lines, the flow is everywhere the
-    same.
-    """
+    """Each step of the grid is a rotated copy. Its points move between steps on straight lines; the flow is uniform."""
     speed = np.array([0.3, 0.2, 0.05])
     steps = 9 if recorder.quick else 33
     times = np.linspace(0.0, 2.0, steps)
@@ -203,22 +201,21 @@ def _beside_vtk(recorder: Recorder) -> None:
         ["curvilinear grid", "cells an edge", "time steps", "largest difference", "error of Farfield", "error of VTK"],
         table,
     )
-    # One interpolation, the same steps: what is left is single precision, in which VTK keeps points, over some hundred steps.
+    # One interpolation and the same steps: the rest is single precision, in which VTK stores points, over some hundred
+    # steps.
     apart = max(found["still"])
     recorder.claim("grid that stands still: largest difference from VTK's ends", apart, "<=", 1e-5, right=True)
-    # VTK mixes vectors at one point of space, Farfield those of one point of the cell: both are of second order.
+    # VTK interpolates in time at one point of space, Farfield at one point of the cell: both are of second order.
     ratio = found["moving"][0] / found["moving"][1]
     recorder.claim("moving grid: differences from VTK's ends, coarse over fine", ratio, ">=", 3, right=True)
 
 
 def _cylinder(recorder: Recorder) -> None:
-    """The vortex street of a tapered cylinder, where the data are at hand."""
+    """The vortex street of a tapered cylinder, if the data are available."""
     folder = os.environ.get("FARFIELD_DATA")
     archive = Path(folder or ".") / "plot3d" / "taper.tar.xz"
     if folder is None or not archive.exists():
-        recorder.note(
-            "Without the tapered cylinder: FARFIELD_DATA does not name a folder that has plot3d/taper.tar.xz."
-        )
+        recorder.note("Without the tapered cylinder: FARFIELD_DATA names no folder with plot3d/taper.tar.xz.")
         return
     target = recorder.work / "taper"
     if not (target / "taper" / "taper_059.q").exists():
@@ -238,8 +235,8 @@ def _cylinder(recorder: Recorder) -> None:
     )
     span = stations[0].span
     recorder.note(
-        f"The series is {span:.4g} long, {span * stations[0].probe.frequency:.2g} periods at the thick end: a spectrum would tell "
-        f"frequencies apart that differ by {1 / span:.2g}, and the bound is a seventh of that. Of a uniform cylinder: Strouhal "
+        f"The series is {span:.4g} long, {span * stations[0].probe.frequency:.2g} periods at the thick end: a spectrum would "
+        f"resolve frequencies that differ by {1 / span:.2g}, and the bound is a seventh of that. Of a uniform cylinder: Strouhal "
         "number 0.1816 - 3.3265 / Re + 0.00016 Re (Williamson 1988) at the local diameter. Where two cells of shedding meet "
         "the signals beat, and one sinusoid fits them less well: the errors are larger there."
     )

@@ -25,24 +25,24 @@ SKIN = Transfer(
     opacities=((0.0, 0.0), (44.0, 0.0), (60.0, 0.04), (100.0, 0.3), (255.0, 0.6)),
     colours=((0.0, (0.0, 0.0, 0.0)), (96.0, (0.6, 0.2, 0.15)), (176.0, (0.8, 0.5, 0.4)), (255.0, (1.0, 1.0, 1.0))),
 )
-"""Of red: what the body is frozen in shows nothing, the body little more than its surface."""
+"""Transfer function of red: the medium around the frozen body is invisible, the body little more than its surface."""
 TOUCHED = (25, 40)
-"""Percent of the pages: views are such that each touches so many."""
+"""Smallest and largest share of the pages that a view touches, percent."""
 ASKED = 1.3
-"""Times the longer of computing in core and of reading what is read."""
+"""Bound on the time, over the longer of computing in core and of reading the same bytes."""
 TIMES = 10
-"""A rival is stopped when it takes so many times the time in core."""
+"""A rival is stopped at this multiple of its time with all of the memory."""
 ROOM = 40 * MIB
-"""Beside limit and base in a cgroup: the picture, and what the kernel counts there of its own."""
+"""Memory of a cgroup beside limit and base: the picture, and the kernel's own data."""
 NEAR = 2
-"""255ths by which pixels of the rival's own loop may differ."""
+"""Largest difference of pixels of the rivals' loop, in 255ths."""
 OURS, MAPPED, LOADED, FIO = "Farfield", "mmap", "load everything, swap", "fio, as many bytes"
 MOST_RUNS = 3
-"""Of what is not a rival: all of them once take some ten seconds, and there are eight shares."""
+"""Most runs of arms other than rivals: all of them once take some ten seconds, and there are eight shares."""
 
 
 def views(dims: volumes.Dims) -> list[View]:
-    """Around the front of the slab, from about level to obliquely above it, so near that its ends are out of sight."""
+    """Views around the front of the slab, from about level to obliquely above, so near that its ends are out of sight."""
     size = np.array(dims) * SPACING
     middle = (size - SPACING) / 2
 
@@ -58,7 +58,7 @@ def views(dims: volumes.Dims) -> list[View]:
 
 @dataclass
 class _Case:
-    """What is drawn, and what it takes."""
+    """A volume with its views, and the results of its runs."""
 
     recorder: Recorder
     volume: volumes.Volume
@@ -77,7 +77,7 @@ class _Case:
     def ours(
         self, arm: str, limit: int, *, memory: int | None, timeout_s: float, **more: bool
     ) -> dict[str, Any] | None:
-        """Casts them from evicted files with a limit; what the arm said."""
+        """Casts the views from evicted files within a limit. Returns the arm's output."""
         prefix = self.recorder.work / "body-ours-"
         command = volume_arms.rays(
             self._told(), SKIN, self.views, self.size, memory_limit=limit, lengths=self._lengths(), rounds=1,
@@ -92,7 +92,7 @@ class _Case:
         return found
 
     def in_core(self) -> bool:
-        """Each view once, as with little memory, but of pages that are all here. Whether it came to its end."""
+        """Casts each view once, as with little memory, but with all pages resident. Returns whether it finished."""
         found = self.ours("in core", common.PLENTY, memory=None, first=True, timeout_s=1800)
         if found is None:
             return False
@@ -101,7 +101,7 @@ class _Case:
         return True
 
     def touched(self, view: View) -> int:
-        """Pages that a view reads which is cast alone."""
+        """Pages that a view reads if cast alone."""
         command = volume_arms.rays(
             self._told(),
             SKIN,
@@ -122,7 +122,7 @@ class _Case:
         return told
 
     def _over(self, arm: str, run: arms.Run, memory: int, timeout_s: float) -> bool:
-        """Whether it did not come to its end, and that it is said."""
+        """Whether a run did not finish. Records the reason."""
         settings = {"memory": f"{memory / MIB:.0f} MiB"}
         if run.killed:
             late = run.wall_s >= timeout_s
@@ -151,7 +151,9 @@ class _Case:
         return wall
 
     def whole(self, arm: str, kind: str, memory: int, timeout_s: float) -> bool:
-        """The rivals: a plain loop over the mapped file, or over all of it read into memory. Whether it came to its end."""
+        """Runs a rival: a plain loop over the mapped file, or over the whole file in memory. Returns whether it
+        finished.
+        """
         prefix = self.recorder.work / "body-whole-"
         command = arms.inside(
             arm=kind, file=str(self.volume.files[0]), dims=self.volume.dims, components=3, spacing=SPACING,
@@ -168,7 +170,7 @@ class _Case:
         return True
 
     def alike(self) -> None:
-        """That both loops draw the same."""
+        """Claims that both loops draw the same."""
         most = 0
         for n in range(len(self.views)):
             a, b = (
@@ -183,15 +185,16 @@ class _Case:
 
 @experiment("visible-human-2003", "A body in colours, ray-cast as memory shrinks (2003)")
 def measure(recorder: Recorder) -> None:
-    """As the Visible Human was cast on network memory (2003): a volume in colours of 2048 x 1216 x 130 voxels (971 MB), a window of
-    768 x 456 pixels; here five views one after the other, near by, each of which touches 25 to 40 % of the pages.
-    Red is shown through a transfer function; all three colours are read, as they lie in one page. Memory: from all of the
-    data down to a fourteenth of it, in a cgroup of so much and what a process has for itself, files evicted. Farfield: a plain
-    Zarr store with pages of 32 voxels and a memory limit. Rivals, with a plain loop of rays without anything that skips: the raw
-    file mapped into memory, and read into it whole, which may go to swap space; they are stopped at ten times their time with all
-    of the memory. In core all pages are read before the first view, which does not count. Asked of Farfield is at most 1.3 times
-    the longer of its time in core and of the time in which fio reads as many bytes, in pages of this size at random places of the
-    same files. Both are measured beside each share of memory.
+    """The Visible Human on network memory (2003): a volume in colours of 2048 x 1216 x 130 voxels (971 MB), a window of
+    768 x 456 pixels. Here are five views one after the other, near each other; each touches 25 to 40 % of the pages.
+    Red is shown through a transfer function. All three colours are read, since a page holds them all. Memory is from
+    all of the data down to a fourteenth of it. The cgroup has this and a process's own memory, with files evicted.
+    Farfield has a plain Zarr store with pages of 32 voxels and a memory limit. Rivals use a plain loop of rays that
+    skips nothing. One maps the raw file into memory; one reads it into memory whole, which may go to swap space. They
+    are stopped at ten times their time with all of the memory. In core, all pages are read before the first view, which
+    does not count. The bound: Farfield takes at most 1.3 times the longer of two times. One is its time in core. The
+    other is that in which fio reads as many bytes, in pages of this size at random places of the same files. Both are
+    measured beside each share of memory.
     """
     quick = recorder.quick
     dims = (128, 96, 33) if quick else (2048, 1216, 130)
@@ -245,7 +248,7 @@ def _shares(case: _Case, shares: tuple[int, ...], rivals: dict[str, str], brick:
         memory = limit + case.base + ROOM
         arm = f"{share} %: {OURS}"
         for _ in range(1 if recorder.quick else min(recorder.runs, MOST_RUNS)):
-            # One beside the other: what memory and disk of a machine that others share give changes from minute to minute.
+            # Both are measured beside each other, since the speed of a shared machine changes from minute to minute.
             case.in_core()
             found = case.ours(arm, limit, memory=memory, timeout_s=1800)
             if found is None:
@@ -262,7 +265,7 @@ def _shares(case: _Case, shares: tuple[int, ...], rivals: dict[str, str], brick:
 
 
 def _against(recorder: Recorder, shares: tuple[int, ...], takes: float | None) -> None:
-    """What is asked, and what this machine allows."""
+    """Times against the bound, and against the limits of this machine."""
     core_s, core_cpu_s = (recorder.median("in core", of) for of in ("wall_s", "cpu_s"))
     rows: list[list[str | float | int]] = []
     for share in shares:
@@ -280,7 +283,7 @@ def _against(recorder: Recorder, shares: tuple[int, ...], takes: float | None) -
         least = max(core_s, read_s, both)
         rows.append([share, core_s, read_s, both, wall, wall / max(core_s, read_s), wall / least])
     if takes is None:
-        recorder.note("What reading takes of the processors could not be told.")
+        recorder.note("The processor time of reading is unknown.")
         return
     titles = [
         "memory, %", "in core, s", "fio, s", "processors of both, s", "Farfield, s", "over the longer of the first two",
@@ -288,8 +291,8 @@ def _against(recorder: Recorder, shares: tuple[int, ...], takes: float | None) -
     ]  # fmt: skip
     recorder.table("What the machine allows", titles, rows)
     recorder.note(
-        f"While all cores are busy, reading 1 GB as fio does takes {takes * 1e9:.2g} s of processor time here, that of the "
-        "machine's host with it (what is stolen): this and the processor time in core, over all cores, is what both take together."
+        f"While all cores are busy, reading 1 GB as fio does takes {takes * 1e9:.2g} s of processor time here, with that "
+        "of the machine's host (stolen time). With the processor time in core, over all cores, this gives the time of both."
     )
 
 

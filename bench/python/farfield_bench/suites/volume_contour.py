@@ -15,21 +15,21 @@ from farfield_bench.result import Recorder
 PAGE = 32
 FEW, ALL = "few pages crossed", "all pages crossed"
 ASKED = {FEW: 4.0, ALL: 2.0}
-"""Times less processor time than VTK's in core."""
+"""VTK's processor time over Farfield's, in core."""
 ASKED_COLD = {FEW: 3.0, ALL: 1.0}
-"""Times less wall time than VTK slab by slab, from evicted files."""
+"""VTK's wall time slab by slab over Farfield's, from evicted files."""
 TRIANGLES, AREA = 0.01, 0.001
 """Shares by which triangles and area may differ from VTK's."""
 EDGES = "VTK, Flying Edges"
 SLABS = "VTK, slab by slab"
 LIMIT = 128 * MIB
 ROOM = 24 * MIB
-"""Beside limit and base in a cgroup: what the kernel counts there for files and tables of its own."""
+"""Memory of a cgroup beside limit and base: the kernel's own files and tables."""
 
 
 @dataclass
 class _Surface:
-    """A surface, and what is told of it."""
+    """A surface and its results."""
 
     recorder: Recorder
     title: str
@@ -38,7 +38,7 @@ class _Surface:
     value: float
     peers: bool
     base_bytes: int = 0
-    """Of a process of ours, before it opens anything."""
+    """Base of Farfield's process, before it opens a dataset."""
 
     def _claims(self, arm: str, ours: dict[str, float], peer: str, theirs: dict[str, float]) -> None:
         for what, share in (("triangles", TRIANGLES), ("area", AREA)):
@@ -47,7 +47,7 @@ class _Surface:
             self.recorder.claim(text, 100 * away, "<=", 100 * share, unit="%", right=True)
 
     def in_core(self, runs: int) -> None:
-        """On one core, with all voxels in memory."""
+        """Runs on one core, with all voxels in memory."""
         core, rounds = common.one_core(), 1 if self.recorder.quick else 2
         options = {"memory_limit": common.PLENTY, "workers": 1, "rounds": rounds + 1}
         spec = volume_arms.spec(self.store)
@@ -92,7 +92,7 @@ class _Surface:
             )
 
     def out_of_core(self, runs: int, limit: int) -> None:
-        """From evicted files to triangles that are counted and let go, all cores, in a cgroup of limit and base."""
+        """From evicted files to triangles that are counted and freed, on all cores, in a cgroup of limit and base."""
         spec = volume_arms.spec(self.store)
         ours, theirs = f"{self.title}, out of core: Farfield", f"{self.title}, out of core: {SLABS}"
         memory = limit + self.base_bytes + ROOM
@@ -114,7 +114,7 @@ class _Surface:
             )
             if not self.peers:
                 continue
-            # It holds a slab, what Flying Edges makes of one, and itself.
+            # The cgroup holds a slab, the slab's surface by Flying Edges, and the process.
             more = 4 * slab + 256 * MIB
             command = arms.vtk_volumes(
                 "contour_slabs",
@@ -148,12 +148,13 @@ class _Surface:
 
 @experiment("volume-contour", "Isosurfaces of a volume, in core and out of core, beside VTK")
 def measure(recorder: Recorder) -> None:
-    """Volumes of 1024 x 1024 x 1024 bytes, without normals: of a trunk the spine, which crosses few of the pages of 32 voxels, and
-    of a foam its bubbles, of which each page has one. In core, on one core: Farfield has every page from a round before,
-    vtkFlyingEdges3D the array in memory; both count their triangles and let them go. Out of core: all cores, data evicted from
-    the page cache, times of the work in an open process; Farfield from its store within 128 MiB, in a cgroup of that and its
-    base; VTK in a loop that reads 65 planes of the raw file at a time and gives them to vtkFlyingEdges3D, with threads, in a
-    cgroup that holds a slab, what is made of it and VTK itself. Areas are summed up over all triangles, by either side.
+    """Volumes of 1024 x 1024 x 1024 bytes, without normals. The spine of a trunk crosses few of the pages of 32 voxels;
+    the bubbles of a foam cross each page. In core, on one core: Farfield has every page from a round before,
+    vtkFlyingEdges3D the array in memory. Both count their triangles and free them. Out of core: all cores, data evicted
+    from the page cache, times of the work in an open process. Farfield reads its store within 128 MiB, in a cgroup of
+    that and its base. VTK, with threads, reads 65 planes of the raw file at a time in a loop and passes them to
+    vtkFlyingEdges3D. Its cgroup holds a slab, the slab's surface and VTK itself. Areas are sums over all triangles, on
+    either side.
     """
     quick = recorder.quick
     dims = (96, 96, 96) if quick else (1024, 1024, 1024)

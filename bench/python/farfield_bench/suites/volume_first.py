@@ -12,16 +12,16 @@ from farfield_bench.result import Recorder
 ASKED_S = 2.0
 SIZE = (1920, 1080)
 START = (32, 18)
-"""Pixels of a picture that costs next to nothing: what is left is the command's start, opening, ranges and writing."""
+"""Pixels of a picture of negligible cost. The rest is the command's start, opening, ranges and writing."""
 
 
 @experiment("volume-first", "The first picture of eight gigabytes, cold, from the command's start")
 def measure(recorder: Recorder) -> None:
-    """A volume of 2048 x 2048 x 2048 bytes in Farfield's store with its pyramid, evicted from the page cache; `farfield render` of
-    it with nothing said but the size of the picture, 1920 x 1080, from the start of the process to its end, which comes when the
-    PNG is written. The same in 32 x 18 pixels shows what the command takes beside the picture: imports, opening, some values for
-    ranges and opacities. Levels that are asked for in a scene show what the level costs: if nothing is said it is the coarsest
-    whose voxels are about as large as pixels, here level 2 (1.3 pixels in the middle of the volume).
+    """A volume of 2048 x 2048 x 2048 bytes in Farfield's store with its pyramid, evicted from the page cache. `farfield
+    render` of it, with no option but the size of the picture, 1920 x 1080. Times are from the start of the process to
+    its end, after the PNG is written. The same in 32 x 18 pixels shows the command's time beside the picture: imports,
+    opening, some values for ranges and opacities. Levels in a scene show the cost of the level. By default it is the
+    coarsest whose voxels are about as large as pixels, here level 2 (1.3 pixels in the middle of the volume).
     """
     quick = recorder.quick
     volume = volumes.large(recorder.work, 128 if quick else 2048)
@@ -56,7 +56,7 @@ def measure(recorder: Recorder) -> None:
 
 
 def _scene(work: Path, store: Path, level: int) -> Path:
-    """A scene that says the level and nothing more."""
+    """A scene with a level and no other option."""
     path = work / f"first-level{level}.json"
     scene = {"source": str(store.resolve()), "objects": [{"kind": "outline"}, {"kind": "volume", "level": level}]}
     path.write_text(json.dumps(scene), encoding="utf-8")

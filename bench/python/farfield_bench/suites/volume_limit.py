@@ -1,4 +1,4 @@
-"""Whether the memory limit holds with volumes, and results are the same whatever the means."""
+"""The memory limit with volumes, and equal results under all resources."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ OUTPUTS = {
 
 @dataclass
 class _Case:
-    """A volume, and what became of it by kind."""
+    """A volume, and its results by kind."""
 
     recorder: Recorder
     sources: dict[str, Path]
@@ -46,7 +46,7 @@ class _Case:
         return ["convert", str(source), str(output)]
 
     def run(self, kind: str, limit: int, *, source: str, workers: int) -> None:
-        """Runs it once, and says what it took."""
+        """Runs it once. Returns its printed figures."""
         output = self.recorder.work / f"volume-limit.{OUTPUTS[kind]}"
         shutil.rmtree(output, ignore_errors=True)
         words = self._command(kind, self.sources[source], output)
@@ -65,7 +65,7 @@ class _Case:
 
 
 def _scene(work: Path, source: Path, kind: str) -> Path:
-    """Rays or a slice as a scene that says all that would be made of some of the values, and shows no name."""
+    """A scene of rays or of a slice. It sets all that is otherwise derived from values, and shows no name."""
     name = volume_arms.spec(source)["channels"][0]["name"]
     opacity = [[44, 0], [90, 0.05], [150, 0.3], [255, 0.9]]
     rays = {"kind": "volume", "color": "density", "opacity": opacity, "unit": 8.0}
@@ -81,7 +81,9 @@ def _scene(work: Path, source: Path, kind: str) -> Path:
 
 
 def _digest(path: Path) -> str:
-    """SHA-256 of a file, of names and contents of the files of a folder, or of all arrays but what says where they are from."""
+    """SHA-256 of a file, of names and contents of the files of a folder, or of all arrays except the one of the
+    source's path.
+    """
     digest = hashlib.sha256()
     if path.suffix == ".npz":
         with np.load(path) as arrays:
@@ -96,12 +98,12 @@ def _digest(path: Path) -> str:
 
 @experiment("volume-limit", "Volumes: peak resident memory, and results that are the same whatever the means")
 def measure(recorder: Recorder) -> None:
-    """Rays, slices, isosurfaces and conversion of a volume of 512 x 512 x 512 bytes by the command line, within less memory than
-    the volume and within more, with one worker and with two, from the raw file paged in place and from plain Zarr stores with
-    pages of 32 and of 64 voxels; rays also in 3840 x 2160 pixels, conversion also of 1024 x 1024 x 1024 bytes within half of them.
-    VmHWM is the kernel's figure for the whole process; the base is what was resident before the volume was opened. No cgroup helps
-    to keep the limit. Pictures, slices and surfaces are compared byte for byte over all of these; conversions over limits and
-    workers, since a store says what it was made of.
+    """Rays, slices, isosurfaces and conversion of a volume of 512 x 512 x 512 bytes by the command line. Memory is less
+    than the volume and more, with one worker and with two. Sources are the raw file paged in place and plain Zarr
+    stores with pages of 32 and of 64 voxels. Rays also have 3840 x 2160 pixels; conversion also has 1024 x 1024 x 1024
+    bytes within half of them. VmHWM is the kernel's figure for the whole process. The base is the resident memory
+    before the volume is opened. No cgroup enforces the limit. Pictures, slices and surfaces are compared byte for byte
+    over all of these. Conversions are compared over limits and workers only, since a store records its source.
     """
     quick = recorder.quick
     volume = volumes.ct(recorder.work, (64, 64, 64) if quick else (512, 512, 512))
@@ -123,6 +125,6 @@ def measure(recorder: Recorder) -> None:
             case.run(kind, small, source=name, workers=2)
     for kind, digests in case.digests.items():
         if "larger" in kind:
-            # A store says what it was made of, and here each was made of another source.
+            # A store records its source, and the sources differ here.
             continue
         recorder.claim(f"{kind}: results that differ", len(digests) - 1, "==", 0, right=True)

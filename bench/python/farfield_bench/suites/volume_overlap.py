@@ -12,7 +12,7 @@ from farfield_bench.result import Recorder
 from farfield_bench.volumes import CT_TRANSFER
 
 ASKED = 1.1
-"""Times what the formula for overlapped steps says."""
+"""Bound on the time, over that of the formula for overlapped steps."""
 OURS, SERIAL, ALONE = "overlapped", "serial", "computing alone"
 LINK = 125e6
 """Bytes a second of a line of 1 Gbit/s."""
@@ -20,7 +20,7 @@ LINK = 125e6
 
 @dataclass
 class _Case:
-    """A series, and how it is cast."""
+    """A series and the options of its casting."""
 
     recorder: Recorder
     series: volumes.Volume
@@ -30,7 +30,9 @@ class _Case:
     digests: set[str] = field(default_factory=set)
 
     def cast(self, name: str, arm: str, size: volume_arms.Size, *, cold: bool, **options: Any) -> None:
-        """Casts all steps and records it, from files evicted or from files in memory; pictures are those of the last round."""
+        """Casts all steps and records them, from evicted files or from files in memory. Pictures are those of the last
+        round.
+        """
         recorder, steps = self.recorder, self.steps
         prefix = recorder.work / f"overlap-{arm.split()[0]}-"
         command = volume_arms.rays(
@@ -59,13 +61,14 @@ class _Case:
 
 @experiment("volume-overlap", "A series of volumes: steps loaded and cast in turn, and overlapped")
 def measure(recorder: Recorder) -> None:
-    """Ten time steps of 256 x 256 x 256 bytes, a trunk whose heart beats, in a plain Zarr store with pages of 32 voxels, cast one
-    after the other from one view, both cores, memory for everything. Serial: all pages of a step are read, then it is cast.
-    Overlapped: Farfield as it is, which reads page by page where rays go, and those of the next step while one is cast. A step
-    takes L to load, measured in the serial arm, and R to compute, measured alone in a process that has every page. Serial is
-    N (L + R); overlapped may take N max(L, R) + min(L, R), and a tenth more. Twice: over a line of 1 Gbit/s, which delivers one
-    read behind the other, from files in memory; and from the disk of this machine, files evicted, where reading takes
-    processor time and little else. The windows are such that L and R are alike. Pictures of all arms of a window are compared.
+    """Ten time steps of 256 x 256 x 256 bytes, a trunk with a beating heart. A plain Zarr store has them in pages of 32
+    voxels. They are cast one after the other from one view, with both cores and memory for everything. Serial: all
+    pages of a step are read, then it is cast. Overlapped: Farfield reads page by page along the rays, and those of the
+    next step while one is cast. A step takes L to load, measured in the serial arm, and R to compute, measured alone in
+    a process with every page. Serial is N (L + R). Overlapped may take N max(L, R) + min(L, R), and a tenth more. There
+    are two devices. One is a line of 1 Gbit/s, which delivers one read behind the other, from files in memory. The
+    other is the disk of this machine, files evicted, where reading is mostly processor time. The windows are such that
+    L and R are alike. Pictures of all arms of a window are compared.
     """
     quick = recorder.quick
     dims, steps = ((64, 64, 64), 3) if quick else ((256, 256, 256), 10)

@@ -16,11 +16,11 @@ from farfield_bench.volume_arms import Size
 from farfield_bench.volumes import CT_TRANSFER
 
 ASKED, AIM = 6.0, 15.0
-"""Times less processor time than VTK's ray-caster: what must be, and what is aimed at."""
+"""Ratio of processor time of VTK's ray-caster to Farfield's: the bound, and the aim."""
 NEAR = 2
-"""255ths that a pixel may differ from the exact picture."""
+"""Largest difference of a pixel from the exact picture, in 255ths."""
 TURNED = 10.0
-"""Degrees from the pictures that come before to those that count."""
+"""Degrees between the first pictures, which do not count, and the others."""
 OURS = {"Farfield, pages of 32": 32, "Farfield, pages of 64": 64}
 IN_PLACE, ALONE = "Farfield, raw file in place", "Farfield, pages of 32, nothing kept"
 FIXED, GPU = "VTK, fixed point", "VTK, OpenGL by llvmpipe"
@@ -29,7 +29,7 @@ MAPPERS = {FIXED: "fixed", GPU: "gpu"}
 
 @dataclass
 class _Pictures:
-    """One size of pictures, and what is told of them."""
+    """One size of pictures and its results."""
 
     recorder: Recorder
     volume: volumes.Volume
@@ -44,7 +44,9 @@ class _Pictures:
         return f"{self.size[0]} x {self.size[1]}"
 
     def ours(self, arm: str, source: Path) -> Path:
-        """Casts all views of which every page is here, each view turned a little before. Where the pictures are."""
+        """Casts all views with every page resident, after the same views slightly turned. Returns the prefix of the
+        pictures' paths.
+        """
         prefix = self.recorder.work / f"rays-{arm.split()[-1]}-"
         command = volume_arms.rays(
             volume_arms.spec(source),
@@ -64,7 +66,7 @@ class _Pictures:
         return prefix
 
     def peer(self, arm: str) -> bool:
-        """The same by VTK, whose first frame does not count. Whether it ran."""
+        """The same by VTK, without its first frame. Returns whether it ran."""
         command = arms.vtk_volumes(
             "rays",
             file=str(self.volume.files[0]),
@@ -93,7 +95,7 @@ class _Pictures:
         self.recorder.run(f"{self.title}: {arm}", settings=None, frame_cpu_s=cpu, frame_wall_s=wall, **said)
 
     def judge(self, prefix: Path) -> None:
-        """How far pictures are from the exact ones, how much less processor time they took, and the same view by view."""
+        """Claims on the difference from exact pictures and on processor time, and a table by view."""
         step = 8 if self.size[0] * self.size[1] < 500_000 else 16
         pixels = volume_reference.every(self.size, step)
         shown, mapped = volume_reference.Shown(CT_TRANSFER), self.volume.mapped()
@@ -128,14 +130,14 @@ class _Pictures:
 
 @experiment("volume-rays", "Rays through a volume in core: CPU time a frame beside VTK")
 def measure(recorder: Recorder) -> None:
-    """A volume of 1024 x 1024 x 1024 bytes, a trunk as of a CT scanner with noise, through one transfer function without shading,
-    a sample every voxel's length, from five views. All is in memory: Farfield has every page, and has drawn the same five turned by
-    ten degrees, as when one turns a volume, so that what pictures keep for each other is there (without it: "nothing kept", of
-    which nothing is claimed); VTK's first frame, which builds its tables, does not count. All use all cores; what is compared is
-    processor time of a frame, the mean over the views, by arms in turns. VTK's ray-caster is vtkFixedPointVolumeRayCastMapper; its
-    OpenGL one is drawn by Mesa's software driver. Exact pictures are computed slowly in double precision
-    (farfield_bench.volume_reference), for a raster of the pixels. Farfield's pages are cubes of 32 or 64 voxels of a plain Zarr
-    store, or the boxes in which a raw file is paged in place.
+    """A volume of 1024 x 1024 x 1024 bytes, a trunk as of a CT scanner with noise. It has one transfer function without
+    shading, a sample every voxel's length, and five views. All is in memory. Farfield has every page, and has drawn the
+    same five turned by ten degrees, as when a user turns a volume. So the data that pictures share are present; the arm
+    without them, "nothing kept", has no claim. VTK's first frame, which builds its tables, does not count. All use all
+    cores. The figure is the processor time of a frame, the mean over the views, by arms in turns. VTK's ray-caster is
+    vtkFixedPointVolumeRayCastMapper; its OpenGL one is drawn by Mesa's software driver. Exact pictures are computed
+    slowly in double precision (farfield_bench.volume_reference), for a raster of the pixels. Farfield's pages are cubes
+    of 32 or 64 voxels of a plain Zarr store, or the boxes of a raw file paged in place.
     """
     quick = recorder.quick
     dims = (96, 96, 96) if quick else (1024, 1024, 1024)
@@ -153,9 +155,9 @@ def measure(recorder: Recorder) -> None:
             for arm, path in stores.items():
                 prefix = of.ours(arm, path)
             of.ours(ALONE, stores[next(iter(OURS))])
-            # Mesa's driver takes so long that once has to do.
+            # Once only, since Mesa's driver is slow.
             peers = [arm for arm in peers if (arm == GPU and turn > 0) or of.peer(arm)]
             if turn == 0 and size == next(iter(sizes)):
                 of.ours(IN_PLACE, volume.header)
         of.judge(prefix)
-    recorder.note(f"Asked for are {ASKED:g} times, aimed at {AIM:g}.")
+    recorder.note(f"The bound is {ASKED:g} times, the aim {AIM:g}.")

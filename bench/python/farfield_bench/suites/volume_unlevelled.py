@@ -1,4 +1,4 @@
-"""Volumes that have no coarser levels, stores of which hardly anything was written, and series of very many files."""
+"""Volumes without coarser levels, nearly empty stores, and series of very many files."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MOST = 3.0
 """Bytes read over bytes touched."""
 SPARSE_S = 1.0
 MOST_OPENS = 1.1
-"""Of each file of a series: a few are looked at to know what the folder is."""
+"""Most times that each file of a series is opened, on average: opening as a volume reads a few of them first."""
 LIMITS = (64 << 20, 256 << 20, 2 << 30)
 SIDE = 2048
 QUICK_SIDE = 192
@@ -28,11 +28,11 @@ SIZE = (800, 450)
 
 @experiment("volumes-without-levels", "Large volumes without levels, sparse stores, series of many files")
 def measure(recorder: Recorder) -> None:
-    """A raw volume of 2048 x 2048 x 2048 bytes, paged where it lies, evicted from the page cache: its first picture, 800 x 450,
-    and a maximum projection, within 64 MiB, 256 MiB and 2 GiB. What was read is compared with the bytes of the pages that rays
-    came to. Beside it stores in Zarr of which nothing, or five shards, were written, 2560 x 2560 x 2560 and 10000 x 10000 x
-    10000 bytes: the time of `farfield info --ranges`; and 10,000 TIFF files that are one volume: the time of `farfield info`,
-    and how often files were opened.
+    """A raw volume of 2048 x 2048 x 2048 bytes, paged in place, evicted from the page cache. Its first picture, 800 x
+    450, and a maximum projection, within 64 MiB, 256 MiB and 2 GiB. Bytes read are compared with the bytes of the pages
+    that rays touch. Beside it Zarr stores of 2560 x 2560 x 2560 bytes without a written shard, and of 10000 x 10000 x
+    10000 bytes with five: the time of `farfield info --ranges`. And 10,000 TIFF files that are one volume: the time of
+    `farfield info`, and the number of times that files are opened.
     """
     quick = recorder.quick
     common.cache(recorder)
@@ -48,7 +48,7 @@ def _pictures(recorder: Recorder, side: int) -> None:
     size = (96, 54) if recorder.quick else SIZE
     page = json.loads(arms.run(arms.farfield("info", volume.header, "--json")).stdout)["levels"][0]["page"]
     for limit in LIMITS:
-        # Of a smaller volume a smaller limit, in the same proportion, as far as there is one.
+        # A smaller volume has a limit smaller in proportion, down to 16 MiB.
         scaled = limit if side == SIDE else max(16 << 20, limit * side**3 // SIDE**3)
         for name in ("picture", "maximum"):
             run = arms.run(
@@ -138,7 +138,7 @@ def _series(recorder: Recorder, files: int) -> None:
 
 
 def _opens(folder: Path) -> int:
-    """How often files of a folder are opened while it is opened as a volume, by Python's own hook."""
+    """Number of times that files of a folder are opened while it is opened as a volume, from Python's audit hook."""
     script = (
         "import sys, farfield as ff; count = [0]\n"
         "def hook(event, args):\n"

@@ -1,4 +1,4 @@
-"""A rake that is moved while the dataset stays open."""
+"""A rake moved while the dataset stays open."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ PAGE = 16
 
 @experiment("warm", "Warm: the same rake moved by one page width")
 def measure(recorder: Recorder) -> None:
-    """The 256 x 256 x 128 flow, a rake of 1,000 seeds, lines two units (128 cells) long at most, one worker. The rake is
-    traced, moved along itself by one page width (16 cells), and traced again over the same open dataset; that second
-    trace, the reading of its new pages from the evicted store included, is compared with the same trace over flat arrays.
-    A rake that is moved across itself instead, so that most of its pages are new, is measured too, without a claim.
+    """The 256 x 256 x 128 flow, a rake of 1,000 seeds, lines of at most two units (128 cells), one worker. The rake is
+    traced, moved along itself by one page width (16 cells), and traced again over the same open dataset. The second
+    trace includes reading its new pages from the evicted store. It is compared with the same trace over flat arrays. A
+    rake moved across itself, so that most of its pages are new, is also measured, without a claim.
     """
     quick = recorder.quick
     dims = common.SMALL if quick else (256, 256, 128)

@@ -1,4 +1,4 @@
-"""What zones cost: time, and grid pages at a crossing."""
+"""Cost of zones: time, and grid pages at a crossing."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ LENGTH = 4.0
 
 @experiment("zones", "Zones: eight against one, and pages at a crossing")
 def measure(recorder: Recorder) -> None:
-    """A flow of 256 x 256 x 128 points as one zone and cut in eight that share the points of their faces; the same seeds,
-    lines four units (256 cells, two zones) long at most, resident pages, one core. Then the grid pages (coordinates and
-    iblank) that a step asks for in which a particle changes its zone, for the eight abutting zones and for an overset
-    pair: a box with a hole, and a finer block, turned against it, that covers the hole.
+    """A flow of 256 x 256 x 128 points as one zone and cut in eight that share the points of their faces. Both have the
+    same seeds, lines of at most four units (256 cells, two zones), resident pages and one core. Then the grid pages
+    (coordinates and iblank) requested by a step in which a particle changes its zone. This is counted for the eight
+    abutting zones and for an overset pair: a box with a hole, and a finer, rotated block that covers the hole.
     """
     quick = recorder.quick
     dims = common.SMALL if quick else (256, 256, 128)
