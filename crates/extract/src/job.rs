@@ -24,5 +24,15 @@ impl<'a> JobRequest<'a> {
     }
 }
 
-/// A job on an open dataset. Its answer is a JSON object.
-pub type Job = fn(&Session, &JobRequest<'_>, &mut ProgressWatch<'_>) -> Result<Value, FieldError>;
+/// The function of a job. Its answer is a JSON object.
+pub type RunJob = fn(&Session, &JobRequest<'_>, &mut ProgressWatch<'_>) -> Result<Value, FieldError>;
+
+/// A job on an open dataset.
+pub struct Job {
+    /// The name by which bindings run it.
+    pub name: &'static str,
+    /// Whether it runs on volumes too. Others are refused there.
+    pub on_volumes: bool,
+    /// What it does.
+    pub run: RunJob,
+}

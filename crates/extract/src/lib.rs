@@ -13,7 +13,6 @@
 //! | [`sliceimage`] | slices at pixels | PNG, arrays |
 //! | [`surfaces`] | faces and inner planes of zones | rows, or surface and mesh files |
 //! | [`cores`] | vortex cores | lines |
-
 //!
 //! Bindings run these by name, as [`run_job`]: a new one is a module with a function `job`, and an entry in [`JOBS`].
 
@@ -24,30 +23,37 @@ pub mod sliceimage;
 pub mod surfaces;
 
 use field::error::FieldError;
-pub use job::{Job, JobRequest};
+pub use job::{Job, JobRequest, RunJob};
 use runtime::session::{ProgressWatch, Session};
 use serde_json::json;
 
 /// All jobs, by name.
-pub const JOBS: &[(&str, Job)] =
-    &[("contour", contour::job::job), ("grid_surface", surfaces::job), ("vortex_cores", cores::job)];
+pub const JOBS: &[Job] = &[
+    Job { name: "contour", on_volumes: true, run: contour::job::job },
+    Job { name: "grid_surface", on_volumes: false, run: surfaces::job },
+    Job { name: "vortex_cores", on_volumes: false, run: cores::job },
+];
 
 /// Runs a job by its name. The answer has the session's statistics under `stats`.
 ///
 /// # Errors
-/// [`FieldError::Unknown`] of a name, and the errors of the job.
+/// [`FieldError::Unknown`] for an unknown name, [`FieldError::Usage`] for a job of flows on a volume, and the errors of the
+/// job.
 pub fn run_job(
     name: &str,
     session: &Session,
     request: &JobRequest<'_>,
     watch: &mut ProgressWatch<'_>,
 ) -> Result<serde_json::Value, FieldError> {
-    let (_, job) = JOBS.iter().find(|(known, _)| *known == name).ok_or_else(|| FieldError::Unknown {
+    let job = JOBS.iter().find(|job| job.name == name).ok_or_else(|| FieldError::Unknown {
         what: "job",
         name: name.to_owned(),
-        known: JOBS.iter().map(|(known, _)| (*known).to_owned()).collect(),
+        known: JOBS.iter().map(|job| job.name.to_owned()).collect(),
     })?;
-    let mut answer = job(session, request, watch)?;
+    if !job.on_volumes {
+        session.check_flow()?;
+    }
+    let mut answer = (job.run)(session, request, watch)?;
     answer["stats"] = json!(session.stats());
     Ok(answer)
 }

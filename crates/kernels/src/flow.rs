@@ -127,8 +127,8 @@ impl<L: Locator> DomainFlow<L> {
         Self { space, order, crossings: 0 }
     }
 
-    /// The cell of a seed: of the cells that cold location finds in each zone, the one of least volume, ties in search
-    /// order.
+    /// The cell of a seed or of a probe: of the cells that cold location finds in each zone, the one of least volume, ties
+    /// in search order. [`Locator::sample`] gives the fields there.
     ///
     /// # Errors
     /// [`Miss`].

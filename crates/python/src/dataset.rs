@@ -65,13 +65,8 @@ impl PyDataset {
     /// The session of a flow.
     fn flow(&self, py: Python<'_>) -> PyResult<Arc<Session>> {
         let session = self.opened(py)?;
-        match session.is_flow() {
-            true => Ok(session),
-            false => {
-                let what = format!("{}: a volume; this needs a flow", session.spec.path.display());
-                Err(raise(py, "UsageError", what))
-            }
-        }
+        session.check_flow().map_err(|e| to_python(py, e))?;
+        Ok(session)
     }
 }
 

@@ -36,7 +36,8 @@ impl<'a> BlockingFlow<'a> {
         Ok(Self { session, flow, enough })
     }
 
-    /// Repeats restartable work, and waits for its absent pages. They are held until it is done.
+    /// Repeats restartable work, and waits for its absent pages. The pages of all attempts are held together until the work
+    /// is done. So the work is one step, such as one sample: a limit is known to hold that, and no more.
     ///
     /// # Errors
     /// [`FieldError::Page`] for a page that cannot be read; [`FieldError::LimitTooSmall`] where its pages do not fit together.

@@ -235,6 +235,17 @@ impl Session {
         self.dataset().format.is_some()
     }
 
+    /// Checks that the dataset is a flow, for calls that need zones.
+    ///
+    /// # Errors
+    /// [`FieldError::Usage`] for a volume.
+    pub fn check_flow(&self) -> Result<(), FieldError> {
+        if self.is_flow() {
+            return Ok(());
+        }
+        Err(FieldError::Usage(format!("{}: a volume; this needs a flow", self.spec.path.display())))
+    }
+
     /// Threads that compute.
     pub fn threads(&self) -> usize {
         self.resources.threads()
@@ -263,6 +274,24 @@ impl Session {
             }
         }
         Ok(ZoneOrder(order.into()))
+    }
+
+    /// The dataset with some fields at a time step, and the boxes that location needs: what sampling at points begins
+    /// with. Names and step are checked before boxes are built.
+    ///
+    /// # Errors
+    /// [`FieldError::Usage`] for a step that the dataset lacks, [`FieldError::Unknown`] for a field that no zone has, and
+    /// those of [`Self::located`].
+    pub fn located_with(
+        &self,
+        names: &[String],
+        step: usize,
+        watch: &mut ProgressWatch<'_>,
+    ) -> Result<Arc<Dataset>, FieldError> {
+        self.dataset().check_step(step)?;
+        self.derive(names)?;
+        self.dataset().check_names(names)?;
+        self.located(watch)
     }
 
     /// The dataset with the boxes that location needs. For data paged in place, one bounded pass builds them at the

@@ -294,10 +294,7 @@ pub fn probe(
     step: usize,
     watch: &mut ProgressWatch<'_>,
 ) -> Result<Option<Probed>, FieldError> {
-    session.dataset().check_step(step)?;
-    session.derive(names.unwrap_or_default())?;
-    let dataset = session.located(watch)?;
-    dataset.check_names(names.unwrap_or_default())?;
+    let dataset = session.located_with(names.unwrap_or_default(), step, watch)?;
     // The zone is not known yet: the fields of each zone.
     let fields = dataset.fields_by_zone(step, &|zone| match names {
         Some(names) => names.iter().filter(|n| Quantity::named(&dataset.zones[zone], n).is_some()).cloned().collect(),
