@@ -88,14 +88,14 @@ pub fn recorded(
 
 /// A parsed list.
 #[derive(Default)]
-struct Listed {
+struct ReadList {
     bytes: u64,
     sources: BTreeMap<u32, PathBuf>,
     /// Source, first byte, bytes.
     reads: Vec<(u32, u64, u32)>,
 }
 
-impl Listed {
+impl ReadList {
     fn open(list: &Path) -> Result<Self, FieldError> {
         let mut all = Self::default();
         for line in BufReader::new(File::open(list).map_err(|e| FieldError::io(list, e))?).lines() {
@@ -173,7 +173,7 @@ impl Completion for Done {
 /// # Errors
 /// [`FieldError`]: an invalid or unreadable list; the first read that fails.
 pub fn replayed(list: &Path, resources: &Resources, watch: &mut ProgressWatch<'_>) -> Result<Value, FieldError> {
-    let listed = Listed::open(list)?;
+    let listed = ReadList::open(list)?;
     let pager = resources.pager()?;
     let direct = process::is_past_cache(listed.bytes);
     pager.set_direct(direct);

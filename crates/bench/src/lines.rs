@@ -8,7 +8,7 @@ use field::nodes::{Each, Miss, Nodes, Zone};
 use field::paged::PagedNodes;
 use field::simd::V4;
 use kernels::flow::{GridFlow, ZoneOrder};
-use kernels::line::Joined;
+use kernels::line::JoinedLine;
 use kernels::streamline::{step_lanes, StepProgress, Streamline};
 use pager::error::PageError;
 use pager::{PageId, Pager, Worker};
@@ -115,7 +115,7 @@ pub(super) struct Job<'a> {
 /// Lines in seed order, and figures of the run.
 #[derive(Default)]
 pub(super) struct Traced {
-    pub lines: Vec<Joined>,
+    pub lines: Vec<JoinedLine>,
     pub run: RunStats,
     /// Most times that one line found pages absent. It is a lower bound of the longest chain of faults that had to
     /// follow each other.
@@ -177,7 +177,7 @@ impl<'a> Job<'a> {
     pub fn by_loop<N: Nodes>(&self, threads: usize, make: &(dyn Fn() -> N + Sync)) -> Result<Traced, FieldError> {
         let next = AtomicU64::new(0);
         let began = std::time::Instant::now();
-        let run = || -> Result<(Vec<(u64, Joined)>, u64), FieldError> {
+        let run = || -> Result<(Vec<(u64, JoinedLine)>, u64), FieldError> {
             let mut flow = self.flow(make());
             let (mut lines, mut steps) = (Vec::new(), 0);
             let mut lanes: [Option<(u64, Streamline)>; LANES] = [const { None }; LANES];
@@ -251,7 +251,7 @@ impl Traced {
 
 /// Checksum of lines in the order of their seeds: the offset of each, all positions, all times. It equals that of lines
 /// that a trace leaves in memory.
-pub(super) fn digest(lines: &[Joined]) -> String {
+pub(super) fn digest(lines: &[JoinedLine]) -> String {
     let mut sum = crc32fast::Hasher::new();
     let mut offset = 0u64;
     sum.update(&offset.to_le_bytes());
@@ -267,7 +267,7 @@ pub(super) fn digest(lines: &[Joined]) -> String {
 struct Tracing<'a, 'b, N> {
     job: &'a Job<'b>,
     make: &'a (dyn Fn(Worker) -> N + Sync),
-    done: Mutex<(Vec<(u64, Joined)>, u64)>,
+    done: Mutex<(Vec<(u64, JoinedLine)>, u64)>,
 }
 
 struct Task {

@@ -133,7 +133,7 @@ pub fn overlap(spec: &Overlap, watch: &mut ProgressWatch<'_>) -> Result<Value, F
     let paged_latency_s = device.latency_s();
     let before = pager.counters();
     let (began, cpu, reads) = (Instant::now(), process::cpu_seconds(), device.reads());
-    let waiting = Waiting {
+    let waiting = DemandStore {
         zones,
         sources: sources.into_iter().collect(),
         maps: maps.into_iter().collect(),
@@ -205,7 +205,7 @@ fn waits(store: &Path, job: &Job<'_>, zones: &[Zone], resources: &Resources) -> 
     let mut registrar = Registrar { pager: &pager, file: &file, sources: Vec::new(), maps: Vec::new() };
     let ids = Store::open(store)?.register(&mut registrar);
     let (sources, maps) = (registrar.sources, registrar.maps);
-    let waiting = Arc::new(Waiting {
+    let waiting = Arc::new(DemandStore {
         zones: renumbered(zones, &ids),
         sources: sources.into_iter().collect(),
         maps: maps.into_iter().collect(),
@@ -234,7 +234,7 @@ fn measured(traced: &Traced, began: Instant, cpu: f64, before: &pager::Counters,
 }
 
 /// A store whose pages are read on demand.
-struct Waiting {
+struct DemandStore {
     zones: Arc<[Zone]>,
     sources: HashMap<SourceId, Arc<dyn Source>>,
     maps: HashMap<ArrayId, Arc<dyn PageMap>>,
@@ -257,7 +257,7 @@ impl Completion for Bell {
     }
 }
 
-impl Waiting {
+impl DemandStore {
     /// Reads a run of bytes and waits for it.
     fn read(&self, source: SourceId, offset: u64, buffers: Vec<Buffer>) -> Result<(), PageErrorKind> {
         let Some(from) = self.sources.get(&source) else { return Err(PageErrorKind::Missing) };
@@ -278,14 +278,14 @@ impl Waiting {
 
 /// Nodes of one thread, which keeps every page that it has read and waits for others: no page is ever absent.
 struct SyncNodes {
-    of: Arc<Waiting>,
+    of: Arc<DemandStore>,
     pages: HashMap<PageId, Box<[u64]>>,
     missing: Vec<PageId>,
     failure: Option<PageError>,
 }
 
 impl SyncNodes {
-    fn new(of: Arc<Waiting>) -> Self {
+    fn new(of: Arc<DemandStore>) -> Self {
         Self { of, pages: HashMap::new(), missing: Vec::new(), failure: None }
     }
 

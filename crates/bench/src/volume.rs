@@ -22,7 +22,7 @@ pub struct VolumeArm {
     pub link_bytes_per_s: Option<f64>,
 }
 
-pub(super) struct Opened {
+pub(super) struct OpenVolume {
     pub volume: Volume,
     pub pager: Arc<Pager>,
     pub threads: usize,
@@ -32,7 +32,7 @@ pub(super) struct Opened {
 
 impl VolumeArm {
     /// Opens the volume without reading it.
-    pub(super) fn open(&self, resources: &Resources) -> Result<Opened, FieldError> {
+    pub(super) fn open(&self, resources: &Resources) -> Result<OpenVolume, FieldError> {
         let base_bytes = process::base_bytes();
         let pager = resources.pager()?;
         let link = self.link_bytes_per_s.map(Link::new).transpose();
@@ -40,11 +40,11 @@ impl VolumeArm {
         let through = |source: Arc<dyn Source>| link.as_ref().map_or(source.clone(), |link| link.source(source));
         let volume = Volume::open_through(self.spec.clone(), Vec::new(), &pager, &through)?;
         pager.set_direct(process::is_past_cache(volume.bytes_to_read()));
-        Ok(Opened { volume, pager, threads: resources.threads(), base_bytes, _link: link })
+        Ok(OpenVolume { volume, pager, threads: resources.threads(), base_bytes, _link: link })
     }
 }
 
-impl Opened {
+impl OpenVolume {
     /// Rows of an arm, and its process's figures at the end.
     pub fn report(&self, rows: Vec<Value>) -> Value {
         json!({

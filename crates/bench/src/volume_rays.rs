@@ -7,7 +7,7 @@ use field::volume::VolumeLevel;
 use kernels::draw::{linear_to_srgb, Camera};
 use kernels::rays::{Clip, Manner, RaySetting, Scene, VolumeAppearance, VoxelPaint};
 use pager::{Hold, PageId, Pager};
-use render::raycast::{cast, CastOptions, KeptBricks};
+use render::raycast::{cast, CastOptions, SharedBricks};
 use runtime::limits::pager_error;
 use runtime::session::ProgressWatch;
 use serde_json::{json, Value};
@@ -64,7 +64,7 @@ pub fn volume_rays(arm: &VolumeRays, watch: &mut ProgressWatch<'_>) -> Result<Va
         return Err(FieldError::Usage(format!("bench options: there is no level {}", arm.level)));
     };
     let [dt, unit] = arm.lengths;
-    let kept = (!arm.alone).then(|| Arc::new(KeptBricks::default()));
+    let kept = (!arm.alone).then(|| Arc::new(SharedBricks::default()));
     let mut rows = Vec::new();
     for round in 0..arm.rounds {
         for (at, step) in arm.steps.iter().enumerate() {

@@ -8,11 +8,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// Counts different pages that became resident, and those read more than once.
 #[derive(Default)]
 pub(super) struct Watcher {
-    seen: Mutex<Seen>,
+    seen: Mutex<WatchedEvents>,
 }
 
 #[derive(Default)]
-struct Seen {
+struct WatchedEvents {
     names: HashMap<u32, Arc<str>>,
     /// Bytes of each page, number of its reads, and its place in the order of first reads.
     pages: HashMap<PageId, (u64, u32, usize)>,

@@ -5,7 +5,7 @@ use super::mmap::{Memory, MmapNodes, Whole};
 use field::error::FieldError;
 use field::locator::LANES;
 use kernels::flow::ZoneOrder;
-use kernels::line::Joined;
+use kernels::line::JoinedLine;
 use kernels::pathline::Pathline;
 use kernels::streamline::StepProgress;
 use kernels::unsteady::{UnsteadyFlow, UnsteadyLine};
@@ -100,7 +100,7 @@ pub fn whole_pathlines(
         })?
     };
     lines.sort_unstable_by_key(|(number, ..)| *number);
-    let lines: Vec<Joined> = lines.into_iter().map(|(_, line, _)| line.into_line()).collect();
+    let lines: Vec<JoinedLine> = lines.into_iter().map(|(_, line, _)| line.into_line()).collect();
     Ok(json!({
         "loading": loading, "resident_peak_bytes": process::peak_resident_bytes(), "threads": threads,
         "runs": [{

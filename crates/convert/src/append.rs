@@ -32,7 +32,7 @@ const PLOT3D: &str = "PLOT3D";
 
 /// Requested properties of pages. Those of a store cannot change while steps are added.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
-pub struct AskedPages {
+pub struct RequestedPages {
     /// Page edge.
     pub page: Option<usize>,
     /// Shape of pages.
@@ -69,7 +69,7 @@ pub fn append(
     input: &ConvertInput,
     dst: &Path,
     options: &ConvertOptions,
-    asked: AskedPages,
+    asked: RequestedPages,
     charge: &ChargeMemory<'_>,
     progress: &mut dyn FnMut(PieceProgress) -> bool,
 ) -> Result<AppendReport, FieldError> {
@@ -96,7 +96,7 @@ pub(super) fn append_on(
     input: &ConvertInput,
     dst: &Path,
     options: &ConvertOptions,
-    asked: AskedPages,
+    asked: RequestedPages,
     disk: &Disk,
     charge: &ChargeMemory<'_>,
     progress: &mut dyn FnMut(PieceProgress) -> bool,
@@ -144,7 +144,7 @@ pub(super) fn append_on(
 }
 
 /// Refuses pages that differ from the store's.
-fn check_pages(store: &Store, asked: AskedPages) -> Result<(), FieldError> {
+fn check_pages(store: &Store, asked: RequestedPages) -> Result<(), FieldError> {
     let root = &store.root;
     if !root.data {
         return Err(FieldError::format(&store.path, "holds no data; --append adds steps to stores that convert made"));
@@ -156,13 +156,13 @@ fn check_pages(store: &Store, asked: AskedPages) -> Result<(), FieldError> {
         )))
     };
     match asked {
-        AskedPages { page: Some(page), .. } if page != root.page => {
+        RequestedPages { page: Some(page), .. } if page != root.page => {
             differ("page", root.page.to_string(), page.to_string())
         }
-        AskedPages { layout: Some(layout), .. } if layout != root.layout => {
+        RequestedPages { layout: Some(layout), .. } if layout != root.layout => {
             differ("layout", root.layout.name().into(), layout.name().into())
         }
-        AskedPages { codec: Some(codec), .. } if codec.name() != root.codec.name() => {
+        RequestedPages { codec: Some(codec), .. } if codec.name() != root.codec.name() => {
             differ("codec", root.codec.name().into(), codec.name().into())
         }
         _ => Ok(()),

@@ -48,7 +48,7 @@ mod uniform;
 pub mod volume;
 mod zone_store;
 
-pub use append::{append, AppendReport, AskedPages};
+pub use append::{append, AppendReport, RequestedPages};
 pub use commit::fuzz_notes;
 pub use estimate::{dry_run, DryRun};
 pub use input::{ArraySource, ConvertInput};

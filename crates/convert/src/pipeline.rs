@@ -9,7 +9,7 @@ use super::disk::Disk;
 use super::piece::Encoded;
 use super::plan::{ShardPiece, BUFFERS};
 use super::record::Record;
-use super::shard::{Finished, ShardWriter};
+use super::shard::{ShardWriter, WrittenShard};
 use super::Spans;
 use field::error::FieldError;
 use field::store::layout::ShardGrid;
@@ -97,8 +97,8 @@ struct EncodedPiece {
 }
 
 /// A unit that waits for its sync.
-struct Closing {
-    shard: Option<Finished>,
+struct PendingSync {
+    shard: Option<WrittenShard>,
     record: Record,
 }
 
@@ -129,7 +129,7 @@ pub(super) fn run<J: Conversion>(
     let (return_slab, slabs) = channel::<AlignedBytes>();
     let (ready, to_write) = sync_channel::<EncodedPiece>(BUFFERS);
     let (return_pages, pages) = channel::<Output>();
-    let (close, closing) = sync_channel::<Closing>(0);
+    let (close, closing) = sync_channel::<PendingSync>(0);
     // Each end of a channel belongs to the threads that use it, so waiting threads notice one that stops early.
     let closing = Arc::new(Mutex::new(closing));
     for _ in 0..BUFFERS {
@@ -228,7 +228,7 @@ fn write_all<J: Conversion>(
     failure: &Failure,
     to_write: Receiver<EncodedPiece>,
     return_pages: Sender<Output>,
-    close: SyncSender<Closing>,
+    close: SyncSender<PendingSync>,
 ) {
     let mut shard: Option<ShardWriter> = None;
     while let Ok(EncodedPiece { piece, output, record }) = to_write.recv() {
@@ -261,7 +261,7 @@ fn write_all<J: Conversion>(
             },
             _ => None,
         };
-        if close.send(Closing { shard: finished, record }).is_err() {
+        if close.send(PendingSync { shard: finished, record }).is_err() {
             return;
         }
     }
@@ -272,11 +272,11 @@ fn commit_all<J: Conversion>(
     disk: &Disk,
     places: &Places<'_>,
     failure: &Failure,
-    closing: &Mutex<Receiver<Closing>>,
+    closing: &Mutex<Receiver<PendingSync>>,
 ) {
     loop {
         let next = closing.lock().unwrap_or_else(PoisonError::into_inner).recv();
-        let Ok(Closing { shard, mut record }) = next else { return };
+        let Ok(PendingSync { shard, mut record }) = next else { return };
         if let Some(s) = shard {
             // The record validates the shard, so the shard must be on disk first.
             if failure.check(plan.spans().time("sync", || disk.sync(&s.file, &s.path))).is_none() {

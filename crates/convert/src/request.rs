@@ -1,6 +1,6 @@
 //! Requests for conversions, parsed from JSON.
 
-use crate::append::AskedPages;
+use crate::append::RequestedPages;
 use crate::options::{ConvertOptions, DEFAULT_CODEC};
 use crate::volume::VolumeOptions;
 use field::error::FieldError;
@@ -83,9 +83,9 @@ impl ConvertRequest {
     }
 
     /// The explicitly requested properties of pages, without defaults.
-    pub fn asked_pages(&self) -> AskedPages {
+    pub fn asked_pages(&self) -> RequestedPages {
         let is = |name: &str| self.given.iter().any(|g| g == name);
-        AskedPages {
+        RequestedPages {
             page: is("page").then_some(self.options.page),
             layout: is("layout").then_some(self.options.layout),
             codec: is("codec").then_some(self.options.codec),

@@ -69,7 +69,7 @@ impl ShardWriter {
     }
 
     /// Writes the index. Returns the file, its path and length, and the index's checksum.
-    pub fn finish(mut self, disk: &Disk, grid: &ShardGrid) -> Result<Finished, FieldError> {
+    pub fn finish(mut self, disk: &Disk, grid: &ShardGrid) -> Result<WrittenShard, FieldError> {
         self.skip(grid);
         if self.index.len() != self.slots * ENTRY_BYTES {
             return Err(FieldError::format(self.path, format!("{} of {} pages were written", self.slot, self.slots)));
@@ -79,12 +79,12 @@ impl ShardWriter {
         self.index.extend_from_slice(&self.name);
         disk.write_at(&self.file, &self.path, &self.index, 0)?;
         let seal = crc32c::crc32c_append(self.seal, &index_crc.to_le_bytes());
-        Ok(Finished { file: self.file, path: self.path, bytes: self.at, index_crc, seal })
+        Ok(WrittenShard { file: self.file, path: self.path, bytes: self.at, index_crc, seal })
     }
 }
 
 /// A written shard before its sync.
-pub(super) struct Finished {
+pub(super) struct WrittenShard {
     pub file: File,
     pub path: PathBuf,
     pub bytes: u64,

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 /// Makes names unique. The last number appended to each is recorded, so that many equal names are as fast as different
 /// ones.
-pub(crate) struct Taken {
+pub(crate) struct UniqueNames {
     /// The part of a name that is compared.
     key: fn(&str) -> String,
     /// Between a name and its number.
@@ -14,7 +14,7 @@ pub(crate) struct Taken {
     last: HashMap<String, u32>,
 }
 
-impl Taken {
+impl UniqueNames {
     /// Without names.
     pub(crate) fn new(key: fn(&str) -> String, separator: char) -> Self {
         Self { key, separator, names: HashSet::new(), last: HashMap::new() }
@@ -59,6 +59,6 @@ pub(crate) fn plain(label: &str) -> String {
     }
 }
 
-pub(crate) fn none_taken() -> Taken {
-    Taken::new(str::to_owned, '_')
+pub(crate) fn none_taken() -> UniqueNames {
+    UniqueNames::new(str::to_owned, '_')
 }

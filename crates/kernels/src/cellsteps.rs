@@ -148,7 +148,7 @@ pub struct StepEnds {
 
 /// The result of an integrator: fractions and rate at the end, the fifth coefficient of the dense output, and the
 /// error. Also the columns of the Jacobian at the end, and the range of its determinants.
-struct Tried {
+struct StepTrial {
     y: Three,
     last: Three,
     c5: Three,
@@ -159,7 +159,7 @@ struct Tried {
 }
 
 #[inline(always)]
-fn low(cells: &CellLanes, y0: Three, k1: Three, det: V4, h: V4) -> Tried {
+fn low(cells: &CellLanes, y0: Three, k1: Three, det: V4, h: V4) -> StepTrial {
     let at = |k: Three, share: f64| map3(|c| y0[c].fma(k[c], h * V4::splat(share)));
     let (k2, d2, _) = cells.rate(at(k1, 0.5));
     let (k3, d3, _) = cells.rate(at(k2, 0.75));
@@ -174,11 +174,11 @@ fn low(cells: &CellLanes, y0: Three, k1: Three, det: V4, h: V4) -> Tried {
         sum.fma(last[c], V4::splat(BS_E[3])) * h
     });
     let (least, most) = (det.min(d2).min(d3.min(d4)), det.max(d2).max(d3.max(d4)));
-    Tried { y, last, c5: [V4::zero(); 3], error, columns, least, most }
+    StepTrial { y, last, c5: [V4::zero(); 3], error, columns, least, most }
 }
 
 #[inline(never)]
-fn high(cells: &CellLanes, y0: Three, k1: Three, det: V4, h: V4) -> Tried {
+fn high(cells: &CellLanes, y0: Three, k1: Three, det: V4, h: V4) -> StepTrial {
     let mut k = [[V4::zero(); 3]; 7];
     k[0] = k1;
     let (mut least, mut most) = (det, det);
@@ -196,7 +196,7 @@ fn high(cells: &CellLanes, y0: Three, k1: Three, det: V4, h: V4) -> Tried {
         most = most.max(d);
     }
     let weighted = |w: &[f64; 7]| map3(|c| (0..7).fold(V4::zero(), |sum, n| sum.fma(V4::splat(w[n]), k[n][c])) * h);
-    Tried { y, last: k[6], c5: weighted(&DENSE), error: weighted(&DP_E), columns, least, most }
+    StepTrial { y, last: k[6], c5: weighted(&DENSE), error: weighted(&DP_E), columns, least, most }
 }
 
 /// Takes four steps.
@@ -229,7 +229,7 @@ pub fn take(cells: &CellLanes, s: &Starts) -> StepEnds {
             let (a, b) = (low(cells, y0, k1, det, hs), high(cells, y0, k1, det, hs));
             let mask = zero.below(load(&s.high.map(|h| f64::from(u8::from(h)))));
             let pick = |a: Three, b: Three| map3(|c| a[c].replace(mask, b[c]));
-            Tried {
+            StepTrial {
                 y: pick(a.y, b.y),
                 last: pick(a.last, b.last),
                 c5: pick(a.c5, b.c5),
@@ -240,7 +240,7 @@ pub fn take(cells: &CellLanes, s: &Starts) -> StepEnds {
             }
         }
     };
-    let Tried { y: y1, last, c5, error, columns: [jr, js, jt], least, most } = tried;
+    let StepTrial { y: y1, last, c5, error, columns: [jr, js, jt], least, most } = tried;
     let dy = map3(|c| y1[c] - y0[c]);
     let physical = |d: Three| map3(|c| (jr[c] * d[0]).fma(js[c], d[1]).fma(jt[c], d[2]));
     let (e, way) = (physical(error), physical(dy));

@@ -39,7 +39,7 @@ mod pathoptions;
 pub mod rays;
 mod reason;
 pub mod rk;
-pub mod saved;
+pub mod saved_state;
 pub mod slice;
 pub mod streakline;
 pub mod streamline;

@@ -1,7 +1,7 @@
 //! A line as it grows: two halves from the seed.
 
 pub use crate::reason::Reason;
-use crate::saved::{Saved, Saver};
+use crate::saved_state::{SavedState, Saver};
 
 /// One of the two halves of a line.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -43,7 +43,7 @@ pub struct Line {
 
 /// A finished line, backward end first.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Joined {
+pub struct JoinedLine {
     /// Positions.
     pub points: Vec<[f64; 3]>,
     /// Integration time of each point, 0 at the seed, negative before it.
@@ -122,11 +122,11 @@ impl Line {
     }
     /// Removes and returns the points of a line that grows forward only. Lengths stay. The room for as many points
     /// stays, too, if they are few.
-    pub fn drain(&mut self) -> Joined {
+    pub fn drain(&mut self) -> JoinedLine {
         let seed = core::mem::take(&mut self.seed);
         let forward = &mut self.halves[1];
         let all = || seed.points.iter().chain(&forward.points);
-        let joined = Joined {
+        let joined = JoinedLine {
             points: all().map(|p| p.x).collect(),
             time: all().map(|p| p.time).collect(),
             zone: all().map(|p| p.zone).collect(),
@@ -244,7 +244,7 @@ impl Line {
         }
     }
     /// Restores a saved line with this many sampled components.
-    pub(crate) fn restore(from: &mut Saved<'_>, fields: usize) -> Option<Self> {
+    pub(crate) fn restore(from: &mut SavedState<'_>, fields: usize) -> Option<Self> {
         let mut line = Self::new(fields);
         line.begin(Half::Forward);
         let (length, reason) = (from.float()?, from.reason()?);
@@ -267,7 +267,7 @@ impl Line {
         self.seed.points.len() + self.halves[0].points.len() + self.halves[1].points.len()
     }
     /// One line from the far end of the backward half to the far end of the forward one.
-    pub fn join(self) -> Joined {
+    pub fn join(self) -> JoinedLine {
         let [b, f] = self.halves;
         let n = self.fields;
         let seed = b.points.len();
@@ -281,7 +281,7 @@ impl Line {
         let all = || b.points.iter().rev().chain(after());
         // Any other line without points ends for another reason: a seed in a zone has a point there, or is in a hole.
         let outside = all().next().is_none() && f.reason.or(b.reason) == Some(Reason::Left);
-        Joined {
+        JoinedLine {
             outside,
             points: all().map(|p| p.x).collect(),
             time: b.points.iter().rev().map(|p| -p.time).chain(after().map(|p| p.time)).collect(),

@@ -5,7 +5,7 @@
 //! them. Between two times a particle is a value that can be stored. Storing it changes no result: its steps end at the
 //! times of the series anyway.
 
-use crate::line::{Joined, Reason};
+use crate::line::{JoinedLine, Reason};
 use crate::pathline::{PathOptions, Pathline};
 use crate::streamline::{Seed, StepProgress};
 use crate::unsteady::{SeriesFlow, UnsteadyLine};
@@ -190,7 +190,7 @@ impl<C: DomainCell> UnsteadyLine for Particle<C> {
         self.path.fail();
     }
 
-    fn into_line(self) -> Joined {
+    fn into_line(self) -> JoinedLine {
         self.path.into_line()
     }
 }

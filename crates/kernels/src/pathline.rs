@@ -5,10 +5,10 @@
 //! the grid of its time.
 
 use crate::flow::{Flow, ParticlePosition, Sample};
-use crate::line::{Half, Joined, Line, Reason};
+use crate::line::{Half, JoinedLine, Line, Reason};
 pub use crate::pathoptions::PathOptions;
-use crate::rk::{Method, Stepper, Tried};
-use crate::saved::{Saved, Saver};
+use crate::rk::{Method, StepOutcome, Stepper};
+use crate::saved_state::{SavedState, Saver};
 use crate::streamline::physical::SMALLEST;
 use crate::streamline::walls::facing;
 use crate::streamline::{distance, growth, next_step, Seed, StepProgress, SHRINK_MIN};
@@ -112,7 +112,7 @@ impl<C: DomainCell> UnsteadyLine for Pathline<C> {
         }
     }
 
-    fn drain(&mut self, least: usize) -> Option<Joined> {
+    fn drain(&mut self, least: usize) -> Option<JoinedLine> {
         (self.line.len() >= least).then(|| self.line.drain())
     }
 
@@ -140,7 +140,7 @@ impl<C: DomainCell> UnsteadyLine for Pathline<C> {
         true
     }
 
-    fn take_up(from: &mut Saved<'_>, fields: usize) -> Option<Self> {
+    fn take_up(from: &mut SavedState<'_>, fields: usize) -> Option<Self> {
         let (place, v, x) = (from.place_short()?, from.three()?, from.three()?);
         let (time, h, released) = (from.float()?, from.float()?, from.float()?);
         // It has left the place of its release.
@@ -155,7 +155,7 @@ impl<C: DomainCell> UnsteadyLine for Pathline<C> {
         Some(p)
     }
 
-    fn away_at(from: &mut Saved<'_>) -> Option<C> {
+    fn away_at(from: &mut SavedState<'_>) -> Option<C> {
         from.place_short().map(|place| place.spot.cell)
     }
 
@@ -165,7 +165,7 @@ impl<C: DomainCell> UnsteadyLine for Pathline<C> {
         self.end(Reason::Failed);
     }
 
-    fn into_line(self) -> Joined {
+    fn into_line(self) -> JoinedLine {
         self.line.join()
     }
 
@@ -191,7 +191,7 @@ impl<C: DomainCell> UnsteadyLine for Pathline<C> {
         }
     }
 
-    fn restore(seed: Seed, options: &PathOptions, fields: usize, from: &mut Saved<'_>) -> Option<Self> {
+    fn restore(seed: Seed, options: &PathOptions, fields: usize, from: &mut SavedState<'_>) -> Option<Self> {
         Some(Self { all: true, ..Self::restore_last(seed, options, fields, from)? })
     }
 }
@@ -226,7 +226,12 @@ impl<C: DomainCell> Pathline<C> {
     }
 
     /// A restored particle, of which only the last point matters.
-    pub(crate) fn restore_last(seed: Seed, options: &PathOptions, fields: usize, from: &mut Saved<'_>) -> Option<Self> {
+    pub(crate) fn restore_last(
+        seed: Seed,
+        options: &PathOptions,
+        fields: usize,
+        from: &mut SavedState<'_>,
+    ) -> Option<Self> {
         let state = from.whole()?;
         let released = from.float()?;
         let mut p = Self::released_at(seed, released, fields);
@@ -450,8 +455,8 @@ impl<C: DomainCell> Pathline<C> {
             h = time_left;
         }
         let step = match stepper.go(flow, o.method, (x0, self.time), sign * h)? {
-            Tried::Done(step) => step,
-            Tried::Outside(exit) => {
+            StepOutcome::Done(step) => step,
+            StepOutcome::Outside(exit) => {
                 if h > self.smallest * scale {
                     stepper.restart();
                     self.h = 0.5 * h;

@@ -89,7 +89,7 @@ pub struct Step<C> {
 
 /// The result of an attempt.
 #[derive(Copy, Clone, Debug, PartialEq)]
-pub enum Tried<C> {
+pub enum StepOutcome<C> {
     /// The step is done.
     Done(Step<C>),
     /// A stage is outside.
@@ -135,11 +135,11 @@ impl<C: Copy + Send> Stepper<C> {
         method: Method,
         (x, time): ([f64; 3], f64),
         h: f64,
-    ) -> Result<Tried<C>, Miss> {
+    ) -> Result<StepOutcome<C>, Miss> {
         let (rows, x) = (method.rows(), V4::from_xyz(x));
         if self.done == 1 {
             if let Some(step) = self.quick(flow, method, (x, time), h) {
-                return Ok(Tried::Done(step));
+                return Ok(StepOutcome::Done(step));
             }
         }
         loop {
@@ -150,11 +150,11 @@ impl<C: Copy + Send> Stepper<C> {
             flow.set_time(time + h * method.times()[n - 1]);
             let from = self.cursors[1];
             match flow.at(at, &from)? {
-                Sample::Outside(e) => return Ok(Tried::Outside(e)),
+                Sample::Outside(e) => return Ok(StepOutcome::Outside(e)),
                 Sample::Value(v, c) => {
                     if n == rows.len() {
                         let error = if method == Method::Rk45 { self.embedded_error(v, h) } else { 0.0 };
-                        return Ok(Tried::Done(Step { x: at, end: (v, c), error }));
+                        return Ok(StepOutcome::Done(Step { x: at, end: (v, c), error }));
                     }
                     self.k[n] = V4::from_xyz(v);
                     self.cursors[1] = c;
@@ -226,7 +226,7 @@ mod tests {
         let h = 1.5 / n as f64;
         for _ in 0..n {
             let Ok(Sample::Value(v, ())) = Analytic.at(x, &()) else { panic!("analytic") };
-            let Ok(Tried::Done(s)) = Stepper::new(v, ()).go(&mut Analytic, method, (x, 0.0), h) else {
+            let Ok(StepOutcome::Done(s)) = Stepper::new(v, ()).go(&mut Analytic, method, (x, 0.0), h) else {
                 panic!("analytic")
             };
             x = s.x;

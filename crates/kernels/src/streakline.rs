@@ -4,9 +4,9 @@
 //! All of a seed's particles reach one time of the series before any advances further. So each time step is read once
 //! for all of them. Of each particle only its place is kept.
 
-use crate::line::{Half, Joined, Line, Reason};
+use crate::line::{Half, JoinedLine, Line, Reason};
 use crate::pathline::{PathOptions, Pathline};
-use crate::saved::{Saved, Saver};
+use crate::saved_state::{SavedState, Saver};
 use crate::streamline::{Seed, StepProgress};
 use crate::unsteady::{SeriesFlow, UnsteadyLine};
 use field::domain::SeriesLocator;
@@ -168,7 +168,7 @@ impl<C: DomainCell> UnsteadyLine for Streakline<C> {
         self.line.end(Reason::Failed);
     }
 
-    fn into_line(self) -> Joined {
+    fn into_line(self) -> JoinedLine {
         let found = self.found;
         let mut line = self.line.join();
         line.outside &= !found;
@@ -195,7 +195,7 @@ impl<C: DomainCell> UnsteadyLine for Streakline<C> {
         kept().for_each(|p| p.save(&options.path, to));
     }
 
-    fn restore(seed: Seed, options: &StreakOptions, fields: usize, from: &mut Saved<'_>) -> Option<Self> {
+    fn restore(seed: Seed, options: &StreakOptions, fields: usize, from: &mut SavedState<'_>) -> Option<Self> {
         let mut s = Self::new(seed, options, fields);
         let marks = from.whole()?;
         let failed = marks & 1 == 1;

@@ -8,7 +8,7 @@ pub(crate) mod walls;
 
 use crate::cellstep::{rate, CellStep, Rate, StepContext};
 use crate::flow::{DomainFlow, Exit, ParticlePosition};
-use crate::line::{Half, Joined, Line, Reason};
+use crate::line::{Half, JoinedLine, Line, Reason};
 use crate::rk::Stepper;
 use field::cell::interpolate_scalar;
 use field::domain::{Locator, Neighbour};
@@ -119,7 +119,7 @@ impl<C: DomainCell> Streamline<C> {
     }
 
     /// The line, once done.
-    pub fn into_line(self) -> Joined {
+    pub fn into_line(self) -> JoinedLine {
         self.line.join()
     }
 

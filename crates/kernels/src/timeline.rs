@@ -12,7 +12,7 @@
 //! particle brings neighbours together. So halving ends at `CLOSEST`, and at the largest number of points of a curve.
 //! Particles that have ended are omitted. Between an ended particle and another none is added.
 
-use crate::line::{Half, Joined, Line, Reason};
+use crate::line::{Half, JoinedLine, Line, Reason};
 use crate::pathline::{PathOptions, Pathline};
 use crate::streamline::{distance, Seed, StepProgress};
 use crate::unsteady::{SeriesFlow, UnsteadyLine};
@@ -257,7 +257,7 @@ impl<C: DomainCell> UnsteadyLine for Timeline<C> {
         self.line.end(Reason::Failed);
     }
 
-    fn into_line(self) -> Joined {
+    fn into_line(self) -> JoinedLine {
         let found = self.found;
         let mut line = self.line.join();
         line.outside &= !found;

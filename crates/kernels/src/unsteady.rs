@@ -5,9 +5,9 @@
 //! place and time only, never on earlier requests.
 
 use crate::flow::{DomainFlow, Exit, Flow, ParticlePosition, Sample, ZoneOrder};
-use crate::line::Joined;
+use crate::line::JoinedLine;
 use crate::rk::Stepper;
-use crate::saved::{Saved, Saver};
+use crate::saved_state::{SavedState, Saver};
 use crate::streamline::{Seed, StepProgress};
 use field::cell::interpolate_scalar;
 use field::domain::{LaterValues, SeriesLocator};
@@ -144,7 +144,7 @@ pub trait UnsteadyLine: Send + Sized {
         None
     }
     /// Removes the points that it need not keep, if they are at least `least`. The rest continues them.
-    fn drain(&mut self, _least: usize) -> Option<Joined> {
+    fn drain(&mut self, _least: usize) -> Option<JoinedLine> {
         None
     }
     /// Passes to `cells` its likely cells until the next time of the series, at either step around that time. Called
@@ -163,11 +163,11 @@ pub trait UnsteadyLine: Send + Sized {
         false
     }
     /// Restores the state of [`Self::put_away`], with the same results. `None` for invalid bytes.
-    fn take_up(_from: &mut Saved<'_>, _fields: usize) -> Option<Self> {
+    fn take_up(_from: &mut SavedState<'_>, _fields: usize) -> Option<Self> {
         None
     }
     /// The cell of a packed task.
-    fn away_at(_from: &mut Saved<'_>) -> Option<Self::Cell> {
+    fn away_at(_from: &mut SavedState<'_>) -> Option<Self::Cell> {
         None
     }
     /// Usual bytes of [`Self::put_away`] without points; 0 for kinds without packing.
@@ -175,12 +175,12 @@ pub trait UnsteadyLine: Send + Sized {
     /// Ends the line because of an unreadable page.
     fn fail(&mut self);
     /// The line, once done. Its times are those of the series.
-    fn into_line(self) -> Joined;
+    fn into_line(self) -> JoinedLine;
     /// Saves a line that is done at a time of the series, to be continued when the series is longer. Writes nothing for
     /// kinds without it.
     fn save(&self, _options: &Self::Options, _to: &mut Saver) {}
     /// The line of [`Self::save`], to be continued to the end given by the options. `None` for invalid bytes.
-    fn restore(_seed: Seed, _options: &Self::Options, _fields: usize, _from: &mut Saved<'_>) -> Option<Self> {
+    fn restore(_seed: Seed, _options: &Self::Options, _fields: usize, _from: &mut SavedState<'_>) -> Option<Self> {
         None
     }
 }

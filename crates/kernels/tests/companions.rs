@@ -7,7 +7,7 @@ use field::in_memory::FlatNodes;
 use field::nodes::{Each, Miss, Nodes, Zone};
 use field::simd::V4;
 use kernels::flow::GridFlow;
-use kernels::line::Joined;
+use kernels::line::JoinedLine;
 use kernels::rk::Method;
 use kernels::streamline::{step_lanes, Direction, Integrator, Options, Seed, StepProgress, Streamline, TerminalSpeed};
 use pager::error::PageError;
@@ -146,7 +146,7 @@ fn seed(random: &mut SplitMix, world: &World, flow: &GridFlow<FlatNodes>) -> See
     }
 }
 
-fn alone(flow: &mut GridFlow<FlatNodes>, seed: &Seed, options: &Options) -> Joined {
+fn alone(flow: &mut GridFlow<FlatNodes>, seed: &Seed, options: &Options) -> JoinedLine {
     let mut line = Streamline::new(seed.clone(), options, 1);
     for _ in 0..200_000 {
         if line.step(flow, options).expect("nothing is absent") == StepProgress::Done {
@@ -157,7 +157,7 @@ fn alone(flow: &mut GridFlow<FlatNodes>, seed: &Seed, options: &Options) -> Join
 }
 
 /// All bits, those of NaN included.
-fn bits(l: &Joined) -> (Vec<u64>, Vec<i32>, [usize; 2], String) {
+fn bits(l: &JoinedLine) -> (Vec<u64>, Vec<i32>, [usize; 2], String) {
     let all =
         l.points.iter().flatten().chain(&l.time).chain(&l.fields).map(|x| if x.is_nan() { 1 } else { x.to_bits() });
     (all.collect(), l.zone.clone(), [l.seed, l.points.len()], format!("{:?} {:?}", l.reason, l.reason_backward))
@@ -170,9 +170,9 @@ fn together<N: Nodes>(
     options: &Options,
     random: &mut SplitMix,
     mut between: impl FnMut(&mut N, &[PageId]),
-) -> Vec<Joined> {
+) -> Vec<JoinedLine> {
     let mut lines: Vec<_> = seeds.iter().map(|s| Some(Streamline::new(s.clone(), options, 1))).collect();
-    let mut done: Vec<Option<Joined>> = vec![None; seeds.len()];
+    let mut done: Vec<Option<JoinedLine>> = vec![None; seeds.len()];
     let mut wanted: Vec<Vec<PageId>> = vec![Vec::new(); seeds.len()];
     let mut rounds = 0;
     while done.iter().any(Option::is_none) {
@@ -234,7 +234,7 @@ fn a_line_does_not_depend_on_its_companions() {
         let options = options(&mut random, world.scale);
         let mut whole = flow(world.nodes());
         let seeds: Vec<Seed> = (0..8).map(|_| seed(&mut random, &world, &whole)).collect();
-        let truth: Vec<Joined> = seeds.iter().map(|s| alone(&mut flow(world.nodes()), s, &options)).collect();
+        let truth: Vec<JoinedLine> = seeds.iter().map(|s| alone(&mut flow(world.nodes()), s, &options)).collect();
         let all_here = together(&mut whole, &seeds, &options, &mut random.clone(), |_, _| {});
         let flaky = Flaky {
             inner: world.nodes(),
@@ -270,7 +270,7 @@ fn both_halves_are_what_each_is_alone() {
             let s = seed(&mut random, &world, &flow);
             let [both, back, on] = [Direction::Both, Direction::Backward, Direction::Forward]
                 .map(|direction| alone(&mut flow, &s, &Options { direction, ..o.clone() }));
-            let half = |l: &Joined, range: std::ops::Range<usize>| -> Vec<[u64; 4]> {
+            let half = |l: &JoinedLine, range: std::ops::Range<usize>| -> Vec<[u64; 4]> {
                 range.map(|n| [l.points[n][0], l.points[n][1], l.points[n][2], l.time[n]].map(f64::to_bits)).collect()
             };
             if both.points.is_empty() {

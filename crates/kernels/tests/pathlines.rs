@@ -8,7 +8,7 @@ use field::locator::ZoneFields;
 use field::nodes::{Nodes, Zone};
 use field::uniform::Uniform;
 use kernels::flow::ZoneOrder;
-use kernels::line::{Joined, Reason};
+use kernels::line::{JoinedLine, Reason};
 use kernels::pathline::{PathOptions, Pathline};
 use kernels::rk::Method;
 use kernels::streakline::{StreakOptions, Streakline};
@@ -32,7 +32,7 @@ fn options(times: [f64; 2]) -> PathOptions {
     }
 }
 
-fn trace(nodes: &FlatSeries, times: &[f64], linear: bool, x: [f64; 3], o: &PathOptions) -> Joined {
+fn trace(nodes: &FlatSeries, times: &[f64], linear: bool, x: [f64; 3], o: &PathOptions) -> JoinedLine {
     let named = |z: &Zone| ZoneFields::named(z, Some("velocity"), &["speed".to_owned()], 1.4, 1.0).unwrap();
     let fields: Arc<[ZoneFields]> = nodes.zones().iter().map(named).collect();
     let series = Series { times: times.into(), fields: vec![fields; times.len()].into(), linear };
@@ -48,7 +48,7 @@ fn turned(x: [f64; 3], angle: f64) -> [f64; 3] {
     [0.5 + c * u - s * v, 0.5 + s * u + c * v, x[2]]
 }
 
-fn end(line: &Joined) -> [f64; 3] {
+fn end(line: &JoinedLine) -> [f64; 3] {
     *line.points.last().unwrap()
 }
 
@@ -259,7 +259,7 @@ fn steps_that_nearly_get_to_a_time_of_the_series_get_there() {
     }
 }
 
-fn streak(nodes: &FlatSeries, times: &[f64], x: [f64; 3], o: &StreakOptions) -> Joined {
+fn streak(nodes: &FlatSeries, times: &[f64], x: [f64; 3], o: &StreakOptions) -> JoinedLine {
     let named = |z: &Zone| ZoneFields::named(z, Some("velocity"), &["speed".to_owned()], 1.4, 1.0).unwrap();
     let fields: Arc<[ZoneFields]> = nodes.zones().iter().map(named).collect();
     let series = Series { times: times.into(), fields: vec![fields; times.len()].into(), linear: true };

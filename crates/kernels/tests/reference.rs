@@ -5,11 +5,11 @@ mod worlds;
 
 use field::in_memory::FlatNodes;
 use kernels::flow::{Flow, GridFlow, ParticlePosition, Sample};
-use kernels::line::{Joined, Reason};
+use kernels::line::{JoinedLine, Reason};
 use kernels::streamline::{Direction, Options, Seed, StepProgress, Streamline};
 use worlds::{flow, Roughness, SplitMix, World};
 
-fn trace(flow: &mut GridFlow<FlatNodes>, x: [f64; 3], o: &Options) -> Joined {
+fn trace(flow: &mut GridFlow<FlatNodes>, x: [f64; 3], o: &Options) -> JoinedLine {
     let mut s = Streamline::new(Seed::Physical(x), o, 1);
     for _ in 0..200_000 {
         if s.step(flow, o).expect("nothing is absent") == StepProgress::Done {

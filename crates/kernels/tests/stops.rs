@@ -8,10 +8,10 @@ use field::in_memory_series::FlatSeries;
 use field::locator::{CellId, ZoneFields, ZoneLocator, LANES};
 use field::nodes::{Nodes, Zone};
 use kernels::flow::{GridFlow, ZoneOrder};
-use kernels::line::{Joined, Reason};
+use kernels::line::{JoinedLine, Reason};
 use kernels::pathline::{PathOptions, Pathline};
 use kernels::rk::Method;
-use kernels::saved::{Saved, Saver};
+use kernels::saved_state::{SavedState, Saver};
 use kernels::streakline::{StreakOptions, Streakline};
 use kernels::streamline::{step_lanes, Direction, Integrator, Options, Seed, StepProgress, Streamline};
 use kernels::unsteady::{Series, UnsteadyFlow, UnsteadyLine};
@@ -50,7 +50,7 @@ fn vortex() -> GridFlow<FlatNodes> {
     GridFlow::new(ZoneLocator::new(nodes, fields.into()), ZoneOrder::file(1))
 }
 
-fn alone(flow: &mut GridFlow<FlatNodes>, x: [f64; 3], o: &Options) -> Joined {
+fn alone(flow: &mut GridFlow<FlatNodes>, x: [f64; 3], o: &Options) -> JoinedLine {
     let mut line = Streamline::new(Seed::Physical(x), o, 2);
     while line.step(flow, o).unwrap() != StepProgress::Done {}
     line.into_line()
@@ -123,7 +123,7 @@ fn lanes_do_not_matter() {
         ..Options::default()
     };
     let seeds: Vec<[f64; 3]> = (0..4).map(|n| [0.45 + 0.02 * f64::from(n), 0.2 + 0.1 * f64::from(n), 0.3]).collect();
-    let single: Vec<Joined> = seeds.iter().map(|x| alone(&mut vortex(), *x, &o)).collect();
+    let single: Vec<JoinedLine> = seeds.iter().map(|x| alone(&mut vortex(), *x, &o)).collect();
     let mut lines: Vec<Streamline> = seeds.iter().map(|x| Streamline::new(Seed::Physical(*x), &o, 2)).collect();
     let (mut flow, mut done) = (vortex(), [false; LANES]);
     while done != [true; LANES] {
@@ -131,7 +131,7 @@ fn lanes_do_not_matter() {
         let lanes = core::array::from_fn(|n| each.next().filter(|_| !done[n]));
         step_lanes(&mut flow, &o, lanes, |n, _, _, r| done[n] = r.unwrap() == StepProgress::Done);
     }
-    let together: Vec<Joined> = lines.into_iter().map(Streamline::into_line).collect();
+    let together: Vec<JoinedLine> = lines.into_iter().map(Streamline::into_line).collect();
     assert_eq!(together, single);
     assert!(single.iter().any(|l| l.reason == Some(Reason::Stopped)));
 }
@@ -172,7 +172,7 @@ fn run<L: UnsteadyLine<Cell = CellId>>(line: &mut L, o: &L::Options) {
     while line.step(&mut flow, o, 1).unwrap() != StepProgress::Done {}
 }
 
-fn particle(x: f64, o: &PathOptions) -> Joined {
+fn particle(x: f64, o: &PathOptions) -> JoinedLine {
     let mut line = Pathline::new(Seed::Physical([x, 0.5, 0.5]), o, 1);
     run(&mut line, o);
     line.into_line()
@@ -209,7 +209,7 @@ fn what_has_stopped_stays_where_a_run_goes_on() {
         run(&mut line, &first);
         let mut kept = Saver::default();
         line.save(&first, &mut kept);
-        let mut on = Pathline::restore(Seed::Physical([x, 0.5, 0.5]), &whole, 1, &mut Saved(&kept.0)).unwrap();
+        let mut on = Pathline::restore(Seed::Physical([x, 0.5, 0.5]), &whole, 1, &mut SavedState(&kept.0)).unwrap();
         run(&mut on, &whole);
         assert_eq!(on.into_line(), particle(x, &whole), "{x}");
     }

@@ -4,7 +4,7 @@ use field::in_memory::{FlatArray, FlatNodes, NamedZone};
 use field::locator::{ZoneFields, ZoneLocator};
 use field::nodes::Nodes;
 use kernels::flow::{GridFlow, ZoneOrder};
-use kernels::line::{Joined, Reason};
+use kernels::line::{JoinedLine, Reason};
 use kernels::rk::Method;
 use kernels::streamline::{Direction, Integrator, Options, Seed, StepProgress, Streamline, TerminalSpeed};
 
@@ -56,7 +56,7 @@ fn flow(zones: Vec<NamedZone>) -> GridFlow<FlatNodes> {
     GridFlow::new(ZoneLocator::new(nodes, fields.into()), ZoneOrder::file(n))
 }
 
-fn trace(flow: &mut GridFlow<FlatNodes>, x: [f64; 3], o: &Options) -> Joined {
+fn trace(flow: &mut GridFlow<FlatNodes>, x: [f64; 3], o: &Options) -> JoinedLine {
     let mut s = Streamline::new(Seed::Physical(x), o, 0);
     let mut n = 0;
     while s.step(flow, o).unwrap() != StepProgress::Done {
@@ -350,7 +350,7 @@ fn a_line_does_not_depend_on_the_unit_of_speed() {
     ];
     for (v, seed, wanted) in flows {
         for method in [Integrator::Rk45, Integrator::Rk45Physical] {
-            let mut one: Option<Joined> = None;
+            let mut one: Option<JoinedLine> = None;
             for by in [1.0, 2f64.powi(-47), 2f64.powi(-300), 2f64.powi(60)] {
                 let scaled = move |x: [f64; 3]| v(x).map(|c| c * by);
                 let mut f = flow(vec![zone("s", [11, 9, 5], [0.0; 3], [1.0; 3], &cube, &scaled, None)]);

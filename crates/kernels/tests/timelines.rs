@@ -7,7 +7,7 @@ use field::in_memory_series::FlatSeries;
 use field::locator::ZoneFields;
 use field::nodes::{Nodes, Zone};
 use kernels::flow::ZoneOrder;
-use kernels::line::{Joined, Reason};
+use kernels::line::{JoinedLine, Reason};
 use kernels::pathline::{PathOptions, Pathline};
 use kernels::rk::Method;
 use kernels::streamline::{Seed, StepProgress};
@@ -42,7 +42,7 @@ fn flow(nodes: &FlatSeries) -> UnsteadyFlow<FlatSeries> {
     UnsteadyFlow::new(nodes.clone(), Arc::new(series), ZoneOrder::file(1))
 }
 
-fn trace(nodes: &FlatSeries, curve: &[[f64; 3]], o: &TimelineOptions) -> Joined {
+fn trace(nodes: &FlatSeries, curve: &[[f64; 3]], o: &TimelineOptions) -> JoinedLine {
     let mut flow = flow(nodes);
     let mut line = Timeline::along(curve.into(), o, 1);
     while line.step(&mut flow, o, 1).unwrap() != StepProgress::Done {}
@@ -50,7 +50,7 @@ fn trace(nodes: &FlatSeries, curve: &[[f64; 3]], o: &TimelineOptions) -> Joined 
 }
 
 /// Parameters of the points at a time.
-fn s_at(line: &Joined, time: f64) -> Vec<f64> {
+fn s_at(line: &JoinedLine, time: f64) -> Vec<f64> {
     (0..line.points.len()).filter(|n| line.time[*n] == time).map(|n| line.fields[3 * n + 1]).collect()
 }
 

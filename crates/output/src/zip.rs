@@ -15,7 +15,7 @@ const LOCATOR64: u32 = 0x0706_4b50;
 
 /// An entry with its place.
 #[derive(Clone, Debug)]
-struct Planned {
+struct PlannedEntry {
     name: String,
     header_at: u64,
     data_at: u64,
@@ -25,7 +25,7 @@ struct Planned {
 /// Entries laid out in order before the archive is written.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ZipPlan {
-    entries: Vec<Planned>,
+    entries: Vec<PlannedEntry>,
     next: u64,
 }
 
@@ -35,7 +35,7 @@ impl ZipPlan {
         let header_at = self.next;
         // 30 bytes of fixed fields and 20 of zip64 sizes.
         let data_at = header_at + 50 + name.len() as u64;
-        self.entries.push(Planned { name: name.to_owned(), header_at, data_at, size });
+        self.entries.push(PlannedEntry { name: name.to_owned(), header_at, data_at, size });
         self.next = data_at.saturating_add(size);
         data_at
     }
@@ -95,7 +95,7 @@ fn flags(name: &str) -> u16 {
     }
 }
 
-fn local_header(entry: &Planned, crc: u32) -> Vec<u8> {
+fn local_header(entry: &PlannedEntry, crc: u32) -> Vec<u8> {
     let mut out = Vec::with_capacity(50 + entry.name.len());
     put(&mut out, &[&LOCAL.to_le_bytes(), &45u16.to_le_bytes(), &flags(&entry.name).to_le_bytes(), &[0; 4]]);
     put(&mut out, &[&DATE.to_le_bytes(), &crc.to_le_bytes(), &[0xff; 8]]);
@@ -106,7 +106,7 @@ fn local_header(entry: &Planned, crc: u32) -> Vec<u8> {
     out
 }
 
-fn central_header(out: &mut Vec<u8>, entry: &Planned, crc: u32) {
+fn central_header(out: &mut Vec<u8>, entry: &PlannedEntry, crc: u32) {
     let mut extra = Vec::new();
     if entry.size >= u64::from(u32::MAX) {
         put(&mut extra, &[&entry.size.to_le_bytes(), &entry.size.to_le_bytes()]);

@@ -3,7 +3,7 @@
 mod common;
 use common::*;
 use pager::policy::PolicyKind;
-use pager::replay::{Choice, Mirror, Replayed, Stack, Survey};
+use pager::replay::{Choice, Mirror, ReplayCounts, Stack, Survey};
 use pager::source::simulated::Simulation;
 use pager::*;
 use std::sync::{Arc, Mutex};
@@ -98,7 +98,7 @@ fn one(o: &OpenedPager, seed: u64, steps: usize) {
     }
 }
 
-fn mirrored(events: &[Event], policy: PolicyKind, readers: usize) -> Replayed {
+fn mirrored(events: &[Event], policy: PolicyKind, readers: usize) -> ReplayCounts {
     let mut mirror = Mirror::new(policy, readers);
     events.iter().for_each(|e| mirror.event(e));
     mirror.counts()

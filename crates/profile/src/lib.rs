@@ -23,7 +23,7 @@ mod summary;
 use field::error::FieldError;
 use output::{directory_of, partial_file};
 use pager::event::Pick;
-use pager::log::{write_chrome, Ended};
+use pager::log::{write_chrome, LogEnd};
 use pager::{Event, EventLog, EventReader, Observer};
 use serde_json::Value;
 use std::fs::File;
@@ -195,7 +195,7 @@ impl Events {
     ///
     /// # Errors
     /// When the file cannot be read.
-    pub fn each(&self, tell: &mut dyn FnMut(u64, u32, &Event, u64) -> bool) -> Result<Ended, FieldError> {
+    pub fn each(&self, tell: &mut dyn FnMut(u64, u32, &Event, u64) -> bool) -> Result<LogEnd, FieldError> {
         let (mut cut, mut odd) = (None, 0);
         let mut sound = |at_us: u64, thread: u32, event: &Event, read: u64| {
             if let Event::Cut { lost_bytes } = event {
@@ -228,7 +228,7 @@ impl Events {
         phase: &str,
         watch: &mut dyn FnMut(&str, f64, f64) -> bool,
         tell: &mut dyn FnMut(u64, u32, &Event),
-    ) -> Result<Ended, FieldError> {
+    ) -> Result<LogEnd, FieldError> {
         let (size, mut told, mut stopped) = (self.size() as f64, 0, false);
         let ended = self.each(&mut |at, thread, event, read| {
             if read != told {
@@ -253,7 +253,7 @@ impl Events {
         to: &Path,
         form: Form,
         watch: &mut dyn FnMut(&str, f64, f64) -> bool,
-    ) -> Result<Ended, FieldError> {
+    ) -> Result<LogEnd, FieldError> {
         // A link stays one.
         let place = std::fs::canonicalize(to).unwrap_or_else(|_| to.to_owned());
         let failed = |e| FieldError::output(format!("{}: {e}", to.display()), &e);
@@ -272,7 +272,12 @@ impl Events {
         written
     }
 
-    fn write(&self, to: &Path, form: Form, watch: &mut dyn FnMut(&str, f64, f64) -> bool) -> Result<Ended, FieldError> {
+    fn write(
+        &self,
+        to: &Path,
+        form: Form,
+        watch: &mut dyn FnMut(&str, f64, f64) -> bool,
+    ) -> Result<LogEnd, FieldError> {
         let file = File::create(to).map_err(|e| FieldError::output(format!("{}: {e}", to.display()), &e))?;
         let failed = |e: std::io::Error| match e.kind() {
             std::io::ErrorKind::Interrupted => FieldError::Interrupted,

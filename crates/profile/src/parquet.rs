@@ -9,7 +9,7 @@ use super::{Events, Named};
 use field::error::FieldError;
 use output::parquet::error as parquet_error;
 use pager::event::FieldSink;
-use pager::log::Ended;
+use pager::log::LogEnd;
 use pager::Event;
 use parquet::basic::{LogicalType, Repetition, Type as Physical};
 use parquet::column::reader::{get_typed_column_reader, ColumnReaderImpl};
@@ -45,13 +45,13 @@ fn columns() -> Vec<&'static str> {
 const CHECKSUM: &str = "farfield_crc32c";
 
 /// An unfinished file, and the checksum of the written bytes.
-struct Summed {
+struct ChecksummedFile {
     file: File,
     /// Bytes, and their crc32c. Shared, since the table writer owns the file.
     sum: Arc<Mutex<(u64, u32)>>,
 }
 
-impl Write for Summed {
+impl Write for ChecksummedFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let written = self.file.write(bytes)?;
         let mut sum = self.sum.lock().unwrap_or_else(PoisonError::into_inner);
@@ -160,9 +160,12 @@ impl EventRows {
         self.array.push(array);
     }
 
-    fn write(&mut self, writer: &mut SerializedFileWriter<Summed>) -> Result<(), parquet::errors::ParquetError> {
+    fn write(
+        &mut self,
+        writer: &mut SerializedFileWriter<ChecksummedFile>,
+    ) -> Result<(), parquet::errors::ParquetError> {
         fn put<T: DataType>(
-            group: &mut parquet::file::writer::SerializedRowGroupWriter<'_, Summed>,
+            group: &mut parquet::file::writer::SerializedRowGroupWriter<'_, ChecksummedFile>,
             values: &[T::T],
             levels: Option<&[i16]>,
         ) -> Result<(), parquet::errors::ParquetError> {
@@ -216,11 +219,11 @@ pub(super) fn write(
     file: File,
     path: &Path,
     watch: &mut dyn FnMut(&str, f64, f64) -> bool,
-) -> Result<Ended, FieldError> {
+) -> Result<LogEnd, FieldError> {
     let failed = |e| FieldError::from(parquet_error(path, e));
     let properties = Arc::new(WriterProperties::builder().build());
     let sum = Arc::new(Mutex::new((0, 0)));
-    let file = Summed { file, sum: Arc::clone(&sum) };
+    let file = ChecksummedFile { file, sum: Arc::clone(&sum) };
     let mut writer = SerializedFileWriter::new(file, schema().map_err(failed)?, properties).map_err(failed)?;
     let (mut rows, mut arrays, mut wrong) = (EventRows::new(), HashMap::new(), None);
     let (size, mut told, mut stopped, mut last_us) = (events.size() as f64, 0, false, 0);
@@ -299,7 +302,7 @@ impl EventTable {
         self.rows
     }
 
-    pub(super) fn each(&self, tell: &mut dyn FnMut(u64, u32, &Event, u64) -> bool) -> Result<Ended, FieldError> {
+    pub(super) fn each(&self, tell: &mut dyn FnMut(u64, u32, &Event, u64) -> bool) -> Result<LogEnd, FieldError> {
         let failed = |e: parquet::errors::ParquetError| FieldError::format(&self.path, e.to_string());
         let reader = Self::reader(&self.path)?;
         let schema = reader.metadata().file_metadata().schema_descr_ptr();
@@ -307,7 +310,7 @@ impl EventTable {
         let numbers: Vec<(&'static str, usize)> =
             columns().into_iter().filter_map(|name| Some((name, place(column_name(name))?))).collect();
         let damaged = self.is_damaged(&reader)?;
-        let (mut ended, mut row) = (Ended { whole: !damaged, damaged, ..Ended::default() }, 0);
+        let (mut ended, mut row) = (LogEnd { whole: !damaged, damaged, ..LogEnd::default() }, 0);
         for g in 0..reader.num_row_groups() {
             let group = reader.get_row_group(g).map_err(failed)?;
             let count = usize::try_from(group.metadata().num_rows()).unwrap_or(0);

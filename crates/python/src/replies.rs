@@ -45,7 +45,7 @@ fn number(x: f64) -> Value {
 }
 
 /// The values at a position as JSON.
-pub fn probed(session: &Session, p: Option<values::Probed>) -> String {
+pub fn probed(session: &Session, p: Option<values::ProbeResult>) -> String {
     let Some(p) = p else { return json!({"outside": true}).to_string() };
     let dataset = session.dataset();
     let mut values = serde_json::Map::new();

@@ -1,7 +1,7 @@
 //! Derived fields of an open dataset: definitions, and which have pages.
 
 use crate::limits::fetch_error;
-use crate::session::{ProgressWatch, Session, Settled};
+use crate::session::{ProgressWatch, Session, SettingsField};
 use crate::values::{visit_box, NodeBox};
 use field::derive::Definitions;
 use field::error::FieldError;
@@ -47,7 +47,7 @@ impl Session {
     ///
     /// # Errors
     /// [`FieldError::Usage`] with the file, for one that does not parse, has an invalid name, or is circular.
-    pub(crate) fn settle(&self, settled: &[Settled]) -> Result<(), FieldError> {
+    pub(crate) fn settle(&self, settled: &[SettingsField]) -> Result<(), FieldError> {
         let dataset = self.dataset();
         let mut held = self.definitions.lock().unwrap_or_else(PoisonError::into_inner);
         for s in settled {

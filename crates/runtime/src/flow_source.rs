@@ -41,7 +41,7 @@ pub struct SourceSpec {
     /// The user's definitions of fields, `NAME = EXPRESSION`.
     pub define: Vec<String>,
     /// Definitions of fields in files of settings. One holds if the dataset has its inputs and no field of its name.
-    pub settled: Vec<Settled>,
+    pub settled: Vec<SettingsField>,
     /// Wall and processor seconds that reading headers or converting files took before the run. The run's times include
     /// them.
     pub read_s: [f64; 2],
@@ -49,7 +49,7 @@ pub struct SourceSpec {
 
 /// A field that a file of settings defines.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Settled {
+pub struct SettingsField {
     /// Name of the field.
     pub name: String,
     /// Its expression.

@@ -164,10 +164,10 @@ fn notes(dataset: &Dataset) -> Vec<&str> {
 }
 
 /// A defined field's name, its range, and the number of pages not read for it.
-type Ranged = (String, (Option<[f64; 2]>, u64));
+type FieldRange = (String, (Option<[f64; 2]>, u64));
 
 /// Fields computed through derived pages: the user's, then those of gradients.
-fn derived_fields(session: &Session, dataset: &Dataset, ranges: &[Ranged]) -> Vec<Value> {
+fn derived_fields(session: &Session, dataset: &Dataset, ranges: &[FieldRange]) -> Vec<Value> {
     let all = dataset.zones.len();
     let held = |name: &str| {
         let zones = holders(dataset, name);

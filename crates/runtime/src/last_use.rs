@@ -22,7 +22,7 @@ const ROOMY: u32 = 8;
 /// Counts the lines at each page. A line counts at the pages of the cell in which it entered its window. It may reach
 /// others before it leaves the window. So the count is a hint, and a wrong one costs a read.
 #[derive(Default)]
-pub struct Leaving {
+pub struct PageUsers {
     lines: Mutex<HashMap<(u32, ZonePage), u32, PageHash>>,
     /// 1. Lines count in windows from this one on. No line had entered these when counting began, so all lines count
     ///    there. `u32::MAX`: memory holds the pages of a window, and lines are not counted.
@@ -31,7 +31,7 @@ pub struct Leaving {
     roomy: AtomicU32,
 }
 
-impl Leaving {
+impl PageUsers {
     fn lines(&self) -> MutexGuard<'_, HashMap<(u32, ZonePage), u32, PageHash>> {
         self.lines.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -122,7 +122,7 @@ mod tests {
         // Pages of 4 points: the cell at 3 lies in two of them along i.
         let zones = [one_zone([8, 4, 4], [4, 4, 4])];
         let cell = |i| CellId { zone: 0, ijk: [i, 0, 0] };
-        let (leaving, mut left) = (Leaving::default(), Vec::new());
+        let (leaving, mut left) = (PageUsers::default(), Vec::new());
         leaving.moved(&zones[..], None, Some((1, cell(3))), &mut left);
         leaving.moved(&zones[..], None, Some((1, cell(1))), &mut left);
         assert!(left.is_empty());
@@ -149,7 +149,7 @@ mod tests {
     fn where_memory_holds_all_nothing_is_counted_and_later_only_windows_that_nobody_was_in() {
         let zones = [one_zone([8, 4, 4], [4, 4, 4])];
         let cell = |i| CellId { zone: 0, ijk: [i, 0, 0] };
-        let (leaving, mut left) = (Leaving::default(), Vec::new());
+        let (leaving, mut left) = (PageUsers::default(), Vec::new());
         leaving.moved(&zones[..], None, Some((1, cell(1))), &mut left);
         (1..=ROOMY + 1).for_each(|window| leaving.passed(window, false));
         assert!(leaving.lines().is_empty() && !leaving.counts(100));

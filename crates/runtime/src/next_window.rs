@@ -29,7 +29,7 @@ struct NextWindow {
 
 /// See the module.
 #[derive(Default)]
-pub struct Likely(Mutex<Windows>);
+pub struct WindowPrediction(Mutex<Windows>);
 
 #[derive(Default)]
 struct Windows {
@@ -38,7 +38,7 @@ struct Windows {
     rest: u32,
 }
 
-impl Likely {
+impl WindowPrediction {
     /// A line uses a page in a window.
     pub fn wants(&self, window: u32, page: ZonePage) {
         let windows = &mut self.0.lock().unwrap_or_else(PoisonError::into_inner).windows;
@@ -81,7 +81,7 @@ mod tests {
 
     #[test]
     fn what_two_windows_want_the_third_will() {
-        let likely = Likely::default();
+        let likely = WindowPrediction::default();
         let want = |window, pages: core::ops::Range<u64>| pages.for_each(|page| likely.wants(window, (0, page)));
         want(1, 0..16);
         assert!(likely.passed(1, true).is_empty(), "nothing is known of the window before");
@@ -97,7 +97,7 @@ mod tests {
 
     #[test]
     fn where_pages_had_to_make_room_nothing_is_likely_for_a_while() {
-        let likely = Likely::default();
+        let likely = WindowPrediction::default();
         for window in 1..40 {
             likely.wants(window, (0, 1));
             let found = likely.passed(window, window != 10 && window != 12);
@@ -108,7 +108,7 @@ mod tests {
 
     #[test]
     fn no_more_is_remembered_than_has_room() {
-        let likely = Likely::default();
+        let likely = WindowPrediction::default();
         for window in 1..3 {
             (0..2 * MOST as u64).for_each(|page| likely.wants(window, (0, page)));
         }
@@ -118,7 +118,7 @@ mod tests {
 
     #[test]
     fn lines_that_begin_again_tell_anew() {
-        let likely = Likely::default();
+        let likely = WindowPrediction::default();
         (7..9).for_each(|window| likely.wants(window, (0, 1)));
         assert_eq!(likely.passed(8, true), [(0, 1)]);
         likely.passed(0, true);

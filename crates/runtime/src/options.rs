@@ -1,6 +1,6 @@
 //! Sources and resources of a run, from JSON and keywords.
 
-use crate::session::{Resources, Settled, Source, SourceSpec};
+use crate::session::{Resources, SettingsField, Source, SourceSpec};
 use field::error::FieldError;
 use field::options::{usage, Object};
 use pager::PolicyKind;
@@ -85,10 +85,10 @@ pub fn source(
 }
 
 /// Definitions in files of settings: `[[name, expression, file], ...]`.
-fn settled(options: &mut Object) -> Result<Vec<Settled>, FieldError> {
+fn settled(options: &mut Object) -> Result<Vec<SettingsField>, FieldError> {
     let Some(list) = options.take("settled") else { return Ok(Vec::new()) };
     let rows: Vec<[String; 3]> = serde_json::from_value(list).map_err(|e| usage(format!("settled: {e}")))?;
-    Ok(rows.into_iter().map(|[name, expression, file]| Settled { name, expression, file }).collect())
+    Ok(rows.into_iter().map(|[name, expression, file]| SettingsField { name, expression, file }).collect())
 }
 
 /// Takes the resources of a run: `memory_limit` in bytes, `workers` threads, `readers` reads in flight (0 or absent: a number that

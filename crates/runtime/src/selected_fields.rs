@@ -84,7 +84,7 @@ fn made_array(
     };
     let steps = if steady(dataset, zone, q) { 1 } else { dataset.catalog.times.len().max(1) };
     let (session, dataset) = (session.clone(), dataset.clone());
-    let rows = MadeRows { session, dataset, zone, quantity: q, dtype, tally: ReadCounter::default() };
+    let rows = DerivedRows { session, dataset, zone, quantity: q, dtype, tally: ReadCounter::default() };
     (info, ArraySource { rows: Arc::new(rows), steps })
 }
 
@@ -137,7 +137,7 @@ fn page_room(dataset: &Dataset) -> u64 {
 }
 
 /// A derived field, read through the pager. Its pages are computed as they are requested.
-struct MadeRows {
+struct DerivedRows {
     session: Arc<Session>,
     dataset: Arc<Dataset>,
     zone: usize,
@@ -147,7 +147,7 @@ struct MadeRows {
     tally: ReadCounter,
 }
 
-impl MadeRows {
+impl DerivedRows {
     /// Reads a box of nodes. `put` gets the place of a node in the box and its values.
     fn visit(&self, step: usize, at: [Range<u32>; 3], put: &mut dyn FnMut([u32; 3], &[f64])) -> Result<(), FieldError> {
         let [lo, hi] = [at.each_ref().map(|r| r.start), at.each_ref().map(|r| r.end)];
@@ -172,7 +172,7 @@ impl MadeRows {
     }
 }
 
-impl RowReader for MadeRows {
+impl RowReader for DerivedRows {
     fn read_rows(&self, step: usize, c: usize, k: usize, j: Range<usize>, out: &mut [u8]) -> Result<(), FieldError> {
         let ni = self.dataset.zones[self.zone].dims()[0];
         let (k, first) = (k as u32, j.start as u32);

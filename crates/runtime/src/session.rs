@@ -4,7 +4,7 @@
 //! [`Session::open`] takes files of a flow, a reader's description of a volume, or nothing for a run without pages. A
 //! session always has one pager with one ledger, and one [`Stats`].
 
-pub use crate::flow_source::{Settled, SourceSpec};
+pub use crate::flow_source::{SettingsField, SourceSpec};
 
 use crate::flow_source::{open_described, open_flow};
 use crate::limits::{charge_other, check_limit, most_threads, pager_error, Unseen};

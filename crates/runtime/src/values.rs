@@ -269,7 +269,7 @@ fn row(
 
 /// The result of a probe.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Probed {
+pub struct ProbeResult {
     /// Zone number.
     pub zone: usize,
     /// Fractional index along i, j, k, 0-based.
@@ -293,7 +293,7 @@ pub fn probe(
     names: Option<&[String]>,
     step: usize,
     watch: &mut ProgressWatch<'_>,
-) -> Result<Option<Probed>, FieldError> {
+) -> Result<Option<ProbeResult>, FieldError> {
     let dataset = session.located_with(names.unwrap_or_default(), step, watch)?;
     // The zone is not known yet: the fields of each zone.
     let fields = dataset.fields_by_zone(step, &|zone| match names {
@@ -361,7 +361,7 @@ pub fn probe_ijk(
     ijk: [f64; 3],
     names: Option<&[String]>,
     step: usize,
-) -> Result<Probed, FieldError> {
+) -> Result<ProbeResult, FieldError> {
     session.derive(names.unwrap_or_default())?;
     let dataset = session.dataset();
     dataset.check_step(step)?;
@@ -428,7 +428,7 @@ fn probed(
     note: Option<String>,
     names: &[String],
     values: &[f64],
-) -> Probed {
+) -> ProbeResult {
     let zone = spot.cell.zone as usize;
     let mut at = 0;
     let each = names.iter().map(|n| {
@@ -437,5 +437,5 @@ fn probed(
         (n.clone(), values[at - c..at].to_vec())
     });
     let values = each.collect();
-    Probed { zone, index: spot.index(), position, note, values }
+    ProbeResult { zone, index: spot.index(), position, note, values }
 }

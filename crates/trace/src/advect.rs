@@ -102,7 +102,7 @@ fn short(pager: &Arc<Pager>, bytes: u64) -> FieldError {
 
 /// The result of moving particles to a time.
 #[derive(Clone, Debug, Default)]
-pub struct Marched {
+pub struct MarchResult {
     /// The first failed page, in words.
     pub failure: Option<String>,
 }
@@ -159,7 +159,7 @@ impl March {
         until: f64,
         arrived: Option<&Arrived<'_>>,
         watch: &mut dyn FnMut(u64, u64) -> bool,
-    ) -> Result<Marched, FieldError> {
+    ) -> Result<MarchResult, FieldError> {
         let options = ParticleOptions { path: self.path.clone(), until, within: self.within };
         let going = flock.particles.iter().zip(0u32..).filter(|(p, _)| !p.is_there(&options)).map(|(_, n)| n);
         let mut going: Vec<u32> = going.collect();
@@ -172,7 +172,7 @@ impl March {
         }
         flock.turns += 1;
         if going.is_empty() {
-            return Ok(Marched::default());
+            return Ok(MarchResult::default());
         }
         let (pager, workers) = (&session.pager, session.resources.threads());
         let each = particle_bytes(self.components);
@@ -194,7 +194,7 @@ impl March {
             .map_err(|e| more_than(e, self.enough.max(limit + limit / 2)))?;
         session.add_wait(run.wait_s);
         let failure = work.failure.into_inner().unwrap_or_else(PoisonError::into_inner);
-        Ok(Marched { failure })
+        Ok(MarchResult { failure })
     }
 }
 
@@ -211,14 +211,14 @@ struct MarchWindow<'a> {
     workers: usize,
 }
 
-struct Going {
+struct BatchProgress {
     number: usize,
     particle: Particle,
     failure: Option<PageError>,
 }
 
 impl Work for MarchWindow<'_> {
-    type Task = Going;
+    type Task = BatchProgress;
     type Context = UnsteadyFlow<PagedNodes>;
 
     fn context(&self, _thread: usize, worker: Worker) -> Self::Context {
@@ -228,16 +228,21 @@ impl Work for MarchWindow<'_> {
     fn worker<'c>(&self, flow: &'c mut Self::Context) -> &'c mut Worker {
         flow.grid.space.nodes.nodes().worker()
     }
-    fn admit(&self, n: u64) -> Result<Going, FieldError> {
+    fn admit(&self, n: u64) -> Result<BatchProgress, FieldError> {
         let number = self.going[n as usize] as usize;
         let particle = self.flock.lock().unwrap_or_else(PoisonError::into_inner)[number].clone();
-        Ok(Going { number, particle, failure: None })
+        Ok(BatchProgress { number, particle, failure: None })
     }
-    fn steps(&self, flow: &mut Self::Context, tasks: [Option<&mut Going>; LANES], outcomes: &mut [Outcome; LANES]) {
+    fn steps(
+        &self,
+        flow: &mut Self::Context,
+        tasks: [Option<&mut BatchProgress>; LANES],
+        outcomes: &mut [Outcome; LANES],
+    ) {
         let mut failures = [const { None }; LANES];
         let mut particles = [const { None }; LANES];
         for ((task, particle), failure) in tasks.into_iter().zip(&mut particles).zip(&mut failures) {
-            if let Some(Going { particle: p, failure: f, .. }) = task {
+            if let Some(BatchProgress { particle: p, failure: f, .. }) = task {
                 (*particle, *failure) = (Some(p), Some(f));
             }
         }
@@ -247,10 +252,10 @@ impl Work for MarchWindow<'_> {
             }
         });
     }
-    fn bytes(&self, task: &Going) -> usize {
+    fn bytes(&self, task: &BatchProgress) -> usize {
         kernels::unsteady::UnsteadyLine::bytes(&task.particle)
     }
-    fn finish(&self, mut task: Going) -> Result<(), FieldError> {
+    fn finish(&self, mut task: BatchProgress) -> Result<(), FieldError> {
         if let Some(e) = &task.failure {
             if let Some(e) = too_large(self.pager, e) {
                 return Err(e);

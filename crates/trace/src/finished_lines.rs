@@ -4,7 +4,7 @@ use crate::report::TraceReport;
 use crate::resume::StateWriter;
 use crate::TraceSpec;
 use field::dataset::Dataset;
-use kernels::line::{Joined, Reason};
+use kernels::line::{JoinedLine, Reason};
 use kernels::streamline::Direction;
 use output::{
     self, FieldSpec, FieldType, FieldValues, FinishedLine, LineLayout, LineSpool, Moments, OutputError, Provenance,
@@ -26,7 +26,7 @@ impl LineCut {
     /// The line in the spool's form, cut from a task's result.
     fn as_line(
         &self,
-        j: &Joined,
+        j: &JoinedLine,
         put: impl FnOnce(&FinishedLine<'_>) -> Result<(), OutputError>,
     ) -> Result<(), OutputError> {
         let Self { number, range, reason, columns } = self;
@@ -45,7 +45,7 @@ impl LineCut {
 
 /// Cuts a task's result into lines: one, or one for each moment. `moment` is the moment of the present lines, if each
 /// is of one time step.
-pub(crate) fn cut(layout: &LineLayout, task: u64, moment: u64, j: &Joined) -> Vec<LineCut> {
+pub(crate) fn cut(layout: &LineLayout, task: u64, moment: u64, j: &JoinedLine) -> Vec<LineCut> {
     let each = layout.moments.lines_per_seed();
     let stride: usize = layout.fields.iter().map(|f| f.components).sum();
     let line = |number: u64, range: Range<usize>, reason: Option<Reason>| LineCut {
@@ -93,7 +93,7 @@ impl LineSink {
     /// Stores a task's result, cut into lines, and its failed page. `rest`: pieces of the line were stored before.
     pub(crate) fn take(
         &mut self,
-        j: &Joined,
+        j: &JoinedLine,
         lines: &[LineCut],
         rest: bool,
         failure: Option<PageError>,
@@ -144,7 +144,7 @@ impl LineSink {
     }
 
     /// Stores points of an unfinished line: the `first` ones, or later ones.
-    pub(crate) fn extend(&mut self, j: &Joined, lines: &[LineCut], first: bool) -> Result<(), OutputError> {
+    pub(crate) fn extend(&mut self, j: &JoinedLine, lines: &[LineCut], first: bool) -> Result<(), OutputError> {
         lines.iter().try_for_each(|cut| cut.as_line(j, |line| self.spool.extend(line, first)))
     }
 }

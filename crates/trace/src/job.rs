@@ -12,10 +12,10 @@ use field::error::FieldError;
 use output::{LineArrays, LineLayout, LineSpool, OutputError, OutputFile, SpoolOptions};
 use pager::Pager;
 use runtime::executor::{self, RunLoad, RunStats};
-use runtime::last_use::Leaving;
+use runtime::last_use::PageUsers;
 use runtime::ledger_share::LedgerShare;
 use runtime::limits::{more_than, results_budget, would_do};
-use runtime::next_window::Likely;
+use runtime::next_window::WindowPrediction;
 use runtime::session::{ProgressWatch, Session};
 use std::ops::ControlFlow;
 use std::path::PathBuf;
@@ -130,8 +130,8 @@ impl<'a> JobRun<'a> {
             roomy: AtomicBool::new(true),
             nearly: AtomicBool::new(true),
             window: AtomicU32::new(0),
-            leaving: Leaving::default(),
-            likely: Likely::default(),
+            page_users: PageUsers::default(),
+            prediction: WindowPrediction::default(),
             whole_step: need.whole_step,
             holds: AtomicBool::new(false),
             sink: &self.sink,

@@ -8,8 +8,8 @@ use field::motion::Neighbours;
 use field::nodes::{Miss, Zone};
 use field::paged::PagedNodes;
 use kernels::flow::{DomainFlow, GridFlow, ZoneOrder};
-use kernels::line::Joined;
-use kernels::saved::{Saved, Saver};
+use kernels::line::JoinedLine;
+use kernels::saved_state::{SavedState, Saver};
 use kernels::streamline::{step_lanes, Options, Seed, StepProgress, Streamline};
 use kernels::unsteady::{Series, SeriesFlow, UnsteadyFlow, UnsteadyLine};
 use pager::error::PageError;
@@ -52,7 +52,7 @@ pub(crate) trait Tracer: Sync {
     /// Saves the state of a finished line.
     fn save(&self, _line: &Self::Line, _to: &mut Saver) {}
     /// A line from its saved state. `None`: not a valid state.
-    fn restore(&self, _seed: Seed, _from: &mut Saved<'_>) -> Option<Self::Line> {
+    fn restore(&self, _seed: Seed, _from: &mut SavedState<'_>) -> Option<Self::Line> {
         None
     }
     /// One step of each line, and its outcome. A line with a failed page ends there, and `failed` gets its lane and the
@@ -69,7 +69,7 @@ pub(crate) trait Tracer: Sync {
     /// Bytes that a line holds.
     fn bytes(line: &Self::Line) -> usize;
     /// The result of a finished line.
-    fn join(line: Self::Line) -> Joined;
+    fn join(line: Self::Line) -> JoinedLine;
     /// Whether lines go through time.
     const WINDOWED: bool = false;
     /// Number of windows that lines go through.
@@ -105,7 +105,7 @@ pub(crate) trait Tracer: Sync {
         0
     }
     /// Takes the points that an unfinished line need not keep, if there are at least `least`.
-    fn drain(_line: &mut Self::Line, _least: usize) -> Option<Joined> {
+    fn drain(_line: &mut Self::Line, _least: usize) -> Option<JoinedLine> {
         None
     }
     /// Adds the pages of points that a line will likely use in its next window.
@@ -167,7 +167,7 @@ impl Tracer for Streamlines {
     fn bytes(line: &Streamline) -> usize {
         line.bytes()
     }
-    fn join(line: Streamline) -> Joined {
+    fn join(line: Streamline) -> JoinedLine {
         line.into_line()
     }
 }
@@ -242,7 +242,7 @@ impl<L: UnsteadyLine<Cell = CellId> + 'static> Tracer for Unsteady<L> {
     fn bytes(line: &L) -> usize {
         line.bytes()
     }
-    fn join(line: L) -> Joined {
+    fn join(line: L) -> JoinedLine {
         line.into_line()
     }
     const WINDOWED: bool = true;
@@ -263,10 +263,10 @@ impl<L: UnsteadyLine<Cell = CellId> + 'static> Tracer for Unsteady<L> {
         line.put_away(to)
     }
     fn take_up(&self, from: &[u8]) -> Option<L> {
-        L::take_up(&mut Saved(from), self.components)
+        L::take_up(&mut SavedState(from), self.components)
     }
     fn prefetch_away(&self, flow: &mut Self::Flow, window: u32, from: &[u8]) {
-        if let Some(cell) = L::away_at(&mut Saved(from)) {
+        if let Some(cell) = L::away_at(&mut SavedState(from)) {
             flow.prefetch(self.series.interval_of(window, L::times(&self.options)), cell);
         }
     }
@@ -274,7 +274,7 @@ impl<L: UnsteadyLine<Cell = CellId> + 'static> Tracer for Unsteady<L> {
     fn most_bytes(&self) -> usize {
         L::most_bytes(&self.options)
     }
-    fn drain(line: &mut L, least: usize) -> Option<Joined> {
+    fn drain(line: &mut L, least: usize) -> Option<JoinedLine> {
         line.drain(least)
     }
     fn ahead(&self, flow: &mut Self::Flow, lane: usize, line: &L, pages: &mut Vec<ZonePage>) {
@@ -337,7 +337,7 @@ impl<L: UnsteadyLine<Cell = CellId> + 'static> Tracer for Unsteady<L> {
     fn save(&self, line: &L, to: &mut Saver) {
         line.save(&self.options, to);
     }
-    fn restore(&self, seed: Seed, from: &mut Saved<'_>) -> Option<L> {
+    fn restore(&self, seed: Seed, from: &mut SavedState<'_>) -> Option<L> {
         L::restore(seed, &self.options, self.components, from).filter(|_| from.is_at_end())
     }
 }

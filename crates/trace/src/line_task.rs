@@ -9,14 +9,14 @@ use field::domain::Domains;
 use field::error::FieldError;
 use field::locator::{CellId, LANES};
 use field::nodes::Zone;
-use kernels::saved::{Saved, Saver};
+use kernels::saved_state::{SavedState, Saver};
 use output::LineLayout;
 use pager::error::PageError;
 use pager::{PageId, Pager, Reuse, Worker};
 use runtime::executor::{Budgeted, Outcome, Windowed, Work, OF_RECORD};
-use runtime::last_use::{Leaving, ZonePage};
+use runtime::last_use::{PageUsers, ZonePage};
 use runtime::limits::{active_lines, results_budget, too_large};
-use runtime::next_window::Likely;
+use runtime::next_window::WindowPrediction;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -49,8 +49,8 @@ pub(crate) struct Tracing<'a, T> {
     pub(crate) nearly: AtomicBool,
     /// The earliest window, and the pages of lines in it and in the next.
     pub(crate) window: AtomicU32,
-    pub(crate) leaving: Leaving,
-    pub(crate) likely: Likely,
+    pub(crate) page_users: PageUsers,
+    pub(crate) prediction: WindowPrediction,
     /// Bytes of all pages of a time step that lines may use.
     pub(crate) whole_step: u64,
     /// Whether memory holds the pages of two windows. Then none need be evicted before the window is passed.
@@ -87,7 +87,7 @@ impl<T: Tracer> Work for Tracing<'_, T> {
             None => self.tracer.begin(n, self.seeds)?,
             Some(states) => {
                 let state = states.state(n)?;
-                let line = self.tracer.restore(self.seeds.seed(n)?, &mut Saved(&state));
+                let line = self.tracer.restore(self.seeds.seed(n)?, &mut SavedState(&state));
                 line.ok_or_else(|| states.damaged(n))?
             }
         };
@@ -203,7 +203,7 @@ impl<T: Tracer> Windowed for Tracing<'_, T> {
         sink.extend(&piece, &lines, first).map_err(FieldError::from)
     }
     fn of_page(&self, window: u32, page: ZonePage, pages: &mut Vec<PageId>) {
-        self.likely.wants(window, page);
+        self.prediction.wants(window, page);
         self.tracer.of_page(window, page, pages);
     }
     fn record_bytes(&self) -> usize {
@@ -239,14 +239,14 @@ impl<T: Tracer> Windowed for Tracing<'_, T> {
         self.window.store(window, Relaxed);
         self.pager.drop_stale_hints();
         if !self.holds.load(Relaxed) {
-            self.leaving.passed(window, !roomy);
+            self.page_users.passed(window, !roomy);
         }
         let (arrays, steps) = self.tracer.passed(window);
         if !steps.is_empty() {
             self.pager.give_back_segments(arrays, steps);
         }
         let mut pages = Vec::new();
-        self.tracer.after(window, &self.likely.passed(window, roomy), &mut pages);
+        self.tracer.after(window, &self.prediction.passed(window, roomy), &mut pages);
         pages.truncate((self.pager.ledger().limit() / 16 / OF_REQUEST) as usize);
         pages
     }
@@ -258,8 +258,8 @@ impl<T: Tracer> Budgeted for Tracing<'_, T> {
         sink.spool.set_budget(results_budget(limit)).map_err(FieldError::from)?;
         let holds = self.whole_step.saturating_mul(3) <= limit / 2;
         match (self.holds.swap(holds, Relaxed), holds) {
-            (false, true) => self.leaving.stop(),
-            (true, false) => self.leaving.begin(self.window.load(Relaxed)),
+            (false, true) => self.page_users.stop(),
+            (true, false) => self.page_users.begin(self.window.load(Relaxed)),
             _ => {}
         }
         Ok(self.most_active(limit))
@@ -277,7 +277,7 @@ impl<T: Tracer> Tracing<'_, T> {
             return;
         }
         let (mut left, from) = (Vec::new(), core::mem::replace(&mut task.at, to));
-        self.leaving.moved(self.zones, from, to, &mut left);
+        self.page_users.moved(self.zones, from, to, &mut left);
         let Some((window, _)) = from else { return };
         if left.is_empty() || self.roomy.load(Relaxed) || window != self.window.load(Relaxed) {
             return;

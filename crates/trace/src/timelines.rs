@@ -5,7 +5,7 @@ use crate::line_kinds::{Tracer, Unsteady};
 use field::error::FieldError;
 use field::locator::LANES;
 use field::paged::PagedNodes;
-use kernels::line::Joined;
+use kernels::line::JoinedLine;
 use kernels::streamline::Seed;
 pub use kernels::timeline::Refine;
 use kernels::timeline::Timeline;
@@ -130,7 +130,7 @@ impl Tracer for Timelines {
     fn bytes(line: &Timeline) -> usize {
         <Unsteady<Timeline> as Tracer>::bytes(line)
     }
-    fn join(line: Timeline) -> Joined {
+    fn join(line: Timeline) -> JoinedLine {
         <Unsteady<Timeline> as Tracer>::join(line)
     }
 }

@@ -12,7 +12,7 @@ use field::locator::{ZoneFields, ZoneLocator, LANES};
 use field::nodes::{Nodes, Zone};
 use field::paged::PagedNodes;
 use kernels::flow::{GridFlow, ZoneOrder};
-use kernels::line::{Joined, Reason};
+use kernels::line::{JoinedLine, Reason};
 use kernels::pathline::{PathOptions, Pathline};
 use kernels::rk::Method;
 use kernels::streamline::{Direction, Options, Seed, StepProgress, Streamline};
@@ -54,7 +54,7 @@ fn path_options() -> PathOptions {
     }
 }
 
-type Out = Mutex<Vec<Option<Joined>>>;
+type Out = Mutex<Vec<Option<JoinedLine>>>;
 
 struct TracedLines<'a>(Arc<[Zone]>, &'a [[f64; 3]], Options, Out);
 
@@ -129,7 +129,7 @@ impl Windowed for Paths<'_> {}
 impl Budgeted for Paths<'_> {}
 
 /// Lines over flat arrays of the derived fields' values.
-fn truth(flat: &FlatSeries, unsteady: bool) -> Vec<Joined> {
+fn truth(flat: &FlatSeries, unsteady: bool) -> Vec<JoinedLine> {
     let (o, p) = (steady_options(), path_options());
     let mut flow = UnsteadyFlow::new(flat.clone(), series(flat.zones()), ZoneOrder::file(2));
     let mut still = GridFlow::new(ZoneLocator::new(flat.steps()[0].clone(), fields(flat.zones())), ZoneOrder::file(2));
@@ -156,7 +156,7 @@ fn out_of_core(
     unsteady: bool,
     arm: RunOptions,
     seed: u64,
-) -> (Vec<Joined>, Counters) {
+) -> (Vec<JoinedLine>, Counters) {
     let (edge, limit, policy, workers, readers, active) = arm;
     let config = PagerConfig { limit, policy, readers, backend: Backend::Threads, observer: None };
     let pager = Pager::new(config).unwrap();

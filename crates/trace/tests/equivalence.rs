@@ -11,7 +11,7 @@ use field::locator::{ZoneFields, ZoneLocator, LANES};
 use field::nodes::{Nodes, Zone};
 use field::paged::PagedNodes;
 use kernels::flow::{GridFlow, ZoneOrder};
-use kernels::line::{Joined, Reason};
+use kernels::line::{JoinedLine, Reason};
 use kernels::streamline::{Direction, Integrator, Options, Seed, StepProgress, Streamline};
 use pager::source::simulated::Simulation;
 use pager::{Backend, Pager, PagerConfig, PolicyKind, Worker};
@@ -30,7 +30,7 @@ struct Lines<'a> {
     fields: Arc<[ZoneFields]>,
     seeds: &'a [[f64; 3]],
     options: &'a Options,
-    out: Mutex<Vec<Option<Joined>>>,
+    out: Mutex<Vec<Option<JoinedLine>>>,
     /// Bytes that a task claims beyond its own.
     ballast: usize,
     /// Bytes that a result takes for a moment.
@@ -43,7 +43,7 @@ impl<'a> Lines<'a> {
         Self { fields: fields(&zones), zones, seeds, options, out, ballast: 0, finishing: 0 }
     }
 
-    fn lines(self) -> Vec<Joined> {
+    fn lines(self) -> Vec<JoinedLine> {
         self.out.into_inner().unwrap().into_iter().map(|l| l.expect("a line a seed")).collect()
     }
 }
@@ -93,7 +93,7 @@ fn fields(zones: &[Zone]) -> Arc<[ZoneFields]> {
     zones.iter().map(|z| ZoneFields::named(z, Some("velocity"), &sampled(), 1.4, 1.0).unwrap()).collect()
 }
 
-fn in_core(flat: &FlatNodes, o: &Options) -> Vec<Joined> {
+fn in_core(flat: &FlatNodes, o: &Options) -> Vec<JoinedLine> {
     let mut flow = GridFlow::new(ZoneLocator::new(flat.clone(), fields(flat.zones())), ZoneOrder::file(2));
     let trace = |x: &[f64; 3]| {
         let mut s = Streamline::new(Seed::Physical(*x), o, 4);
@@ -117,7 +117,7 @@ fn out_of_core(
     flat: &FlatNodes,
     o: &Options,
     arm: &LimitArm,
-) -> (Vec<Joined>, u64, pager::Counters, runtime::executor::RunStats) {
+) -> (Vec<JoinedLine>, u64, pager::Counters, runtime::executor::RunStats) {
     let config = PagerConfig {
         limit: arm.limit,
         policy: arm.policy,

@@ -10,10 +10,10 @@ use field::locator::{CellId, ZoneFields, LANES};
 use field::nodes::{Nodes, Zone};
 use field::paged::PagedNodes;
 use kernels::flow::ZoneOrder;
-use kernels::line::{Joined, Reason};
+use kernels::line::{JoinedLine, Reason};
 use kernels::pathline::{PathOptions, Pathline};
 use kernels::rk::Method;
-use kernels::saved::{Saved, Saver};
+use kernels::saved_state::{SavedState, Saver};
 use kernels::streakline::{StreakOptions, Streakline};
 use kernels::streamline::{Seed, StepProgress};
 use kernels::timeline::{Refine, Timeline, TimelineOptions};
@@ -74,7 +74,7 @@ struct TimeLines<'a, L: UnsteadyLine> {
     zones: Arc<[Zone]>,
     options: &'a L::Options,
     make: Make<'a, L>,
-    out: Mutex<Vec<Option<Joined>>>,
+    out: Mutex<Vec<Option<JoinedLine>>>,
 }
 
 impl<L: UnsteadyLine<Cell = CellId> + 'static> Work for TimeLines<'_, L> {
@@ -116,10 +116,10 @@ fn all_equal<L: UnsteadyLine<Cell = CellId> + 'static>(
     count: usize,
     options: &L::Options,
     make: Make<'_, L>,
-) -> Vec<Joined> {
+) -> Vec<JoinedLine> {
     let flat = turning(TIMES.len());
     let mut core = UnsteadyFlow::new(flat.clone(), series(flat.zones(), TIMES.len(), true), ZoneOrder::file(2));
-    let truth: Vec<Joined> = (0..count).map(|n| finished(&mut core, options, make(n)).into_line()).collect();
+    let truth: Vec<JoinedLine> = (0..count).map(|n| finished(&mut core, options, make(n)).into_line()).collect();
     let arms = [
         ([8, 8, 8], 64 << 20, PolicyKind::Clock, 1, 1, 1),
         ([8, 8, 8], 3 << 20, PolicyKind::Clock, 2, 8, 8),
@@ -131,7 +131,7 @@ fn all_equal<L: UnsteadyLine<Cell = CellId> + 'static>(
         let zones = paged(&flat, edge, &pager, simulation(300 + n as u64));
         let work = TimeLines { zones, options, make, out: Mutex::new(vec![None; count]) };
         run(&work, &pager, RunLoad { tasks: count as u64, workers, active }, &mut |_| true).unwrap();
-        let lines: Vec<Joined> = work.out.into_inner().unwrap().into_iter().map(Option::unwrap).collect();
+        let lines: Vec<JoinedLine> = work.out.into_inner().unwrap().into_iter().map(Option::unwrap).collect();
         assert!(same(&truth, &lines), "arm {n} differs");
         assert!(pager.ledger().peak() <= limit, "arm {n}: {}", pager.ledger().peak());
     }
@@ -170,7 +170,7 @@ fn in_two<L: UnsteadyLine<Cell = CellId>>(
     linear: bool,
     options: impl Fn(f64) -> L::Options,
     fresh: impl Fn(&Seed, &L::Options) -> L,
-) -> [Vec<Joined>; 2] {
+) -> [Vec<JoinedLine>; 2] {
     let ends = steps.map(|n| TIMES[n - 1]);
     let [old, new] = ends.map(&options);
     let flow = |steps: usize| {
@@ -185,11 +185,11 @@ fn in_two<L: UnsteadyLine<Cell = CellId>>(
         let seed = Seed::Physical(x);
         let mut kept = Saver::default();
         finished(&mut short, &old, fresh(&seed, &old)).save(&old, &mut kept);
-        let mut from = Saved(&kept.0);
+        let mut from = SavedState(&kept.0);
         let line = L::restore(seed.clone(), &new, 1, &mut from).unwrap();
         assert!(from.is_at_end());
         for cut in [0, 1, kept.0.len() / 2, kept.0.len() - 1] {
-            assert!(L::restore(seed.clone(), &new, 1, &mut Saved(&kept.0[..cut])).is_none(), "cut at {cut}");
+            assert!(L::restore(seed.clone(), &new, 1, &mut SavedState(&kept.0[..cut])).is_none(), "cut at {cut}");
         }
         out[0].push(finished(&mut long, &new, line).into_line());
         out[1].push(finished(&mut long, &new, fresh(&seed, &new)).into_line());

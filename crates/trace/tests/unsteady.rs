@@ -10,7 +10,7 @@ use field::locator::{ZoneFields, LANES};
 use field::nodes::{Nodes, Zone};
 use field::paged::PagedNodes;
 use kernels::flow::ZoneOrder;
-use kernels::line::{Joined, Reason};
+use kernels::line::{JoinedLine, Reason};
 use kernels::pathline::{PathOptions, Pathline};
 use kernels::rk::Method;
 use kernels::streamline::{Seed, StepProgress};
@@ -44,7 +44,7 @@ fn options(method: Method, times: [f64; 2]) -> PathOptions {
     }
 }
 
-fn in_core(flat: &FlatSeries, o: &PathOptions) -> Vec<Joined> {
+fn in_core(flat: &FlatSeries, o: &PathOptions) -> Vec<JoinedLine> {
     let mut flow = UnsteadyFlow::new(flat.clone(), series(flat.zones()), ZoneOrder::file(2));
     let trace = |x: &[f64; 3]| {
         let mut line = Pathline::new(Seed::Physical(*x), o, 1);
@@ -58,14 +58,14 @@ struct Paths<'a> {
     zones: Arc<[Zone]>,
     seeds: &'a [[f64; 3]],
     options: &'a PathOptions,
-    out: Mutex<Vec<Option<Joined>>>,
+    out: Mutex<Vec<Option<JoinedLine>>>,
     pager: Arc<Pager>,
     given_back: AtomicU64,
 }
 
 impl Work for Paths<'_> {
     /// The seed, its particle, and the pieces that it has handed over.
-    type Task = (usize, Pathline, Vec<Joined>);
+    type Task = (usize, Pathline, Vec<JoinedLine>);
     type Context = UnsteadyFlow<PagedNodes>;
     fn context(&self, _thread: usize, worker: Worker) -> Self::Context {
         let nodes = PagedNodes::new(self.zones.clone(), worker, 0);
@@ -89,7 +89,7 @@ impl Work for Paths<'_> {
         task.1.bytes()
     }
     fn finish(&self, (n, line, pieces): Self::Task) -> Result<(), FieldError> {
-        let mut all = Joined::default();
+        let mut all = JoinedLine::default();
         for mut piece in pieces.into_iter().chain([line.into_line()]) {
             all.points.append(&mut piece.points);
             all.time.append(&mut piece.time);
@@ -182,7 +182,7 @@ fn out_of_core_equals_in_core() {
             let load = RunLoad { tasks: seeds.len() as u64, workers, active };
             run(&work, &pager, load, &mut |_| true).unwrap();
             assert!(work.given_back.load(Relaxed) > 0, "arm {n} of case {case} gave no segment back");
-            let lines: Vec<Joined> =
+            let lines: Vec<JoinedLine> =
                 work.out.into_inner().unwrap().into_iter().map(|l| l.expect("a line a seed")).collect();
             assert!(same(&truth, &lines), "arm {n} of case {case} differs");
             assert!(pager.ledger().peak() <= limit, "arm {n} of case {case}: {}", pager.ledger().peak());

@@ -58,7 +58,7 @@ fn cut_anywhere_it_is_the_old_store_or_the_new_one() {
         let old = digest(&dst);
         let add = |disk: &Disk| {
             let memory = ConvertOptions { memory_limit: 64 << 20, ..o.clone() };
-            append_on(&all, &dst, &memory, AskedPages::default(), disk, &free, &mut |_| true)
+            append_on(&all, &dst, &memory, RequestedPages::default(), disk, &free, &mut |_| true)
         };
         // A failure at every single operation; every second time the rest is continued.
         let (mut fuse, mut cuts) = (0, 0);
@@ -105,14 +105,14 @@ fn leftovers_of_another_conversion_are_not_used() {
         calls < 8
     });
     assert!(matches!(stopped, Err(FieldError::Interrupted)) && dir.path("s.zarr.partial").exists());
-    append(&all, &dst, &o, AskedPages::default(), &free, &mut |_| true).unwrap();
+    append(&all, &dst, &o, RequestedPages::default(), &free, &mut |_| true).unwrap();
     convert(&all, &dir.path("whole"), &o, &free, &mut |_| true).unwrap();
     assert!(digest(&dst) == digest(&dir.path("whole")));
     // A missing shard is detected, and the old store stays.
     convert(&few, &dst, &replace, &free, &mut |_| true).unwrap();
     std::fs::remove_file(dst.join("zone1/density/c.0.0.0.0")).unwrap();
     let before = digest(&dst);
-    let said = append(&all, &dst, &o, AskedPages::default(), &free, &mut |_| true).unwrap_err().to_string();
+    let said = append(&all, &dst, &o, RequestedPages::default(), &free, &mut |_| true).unwrap_err().to_string();
     assert!(said.contains("density/c.0.0.0.0") && said.contains("convert"), "{said}");
     assert!(digest(&dst) == before);
 }

@@ -34,7 +34,7 @@ impl<'a, T> Box3<'a, T> {
 
 /// The rule by which voxels become one.
 #[derive(Copy, Clone, Debug)]
-pub(super) struct Halving<'a> {
+pub(super) struct VoxelReduction<'a> {
     pub how: Downsample,
     /// Voxels along i, j, k that become one: 1 or 2.
     pub step: [usize; 3],
@@ -51,7 +51,7 @@ impl<T: VoxelNumber> Default for Sums<T> {
     }
 }
 
-impl Halving<'_> {
+impl VoxelReduction<'_> {
     /// Fills `out` with the row (j, k) of the coarser level over `columns`. The finer box must have all voxels of
     /// these, as far as they exist.
     pub fn row<T: VoxelNumber>(

@@ -1,6 +1,6 @@
 //! Turns a slab of voxels into encoded pages, their limits, and voxels of the next level.
 
-use super::downsample::{Box3, Halving, Sums};
+use super::downsample::{Box3, Sums, VoxelReduction};
 use super::number::{elements, elements_mut, VoxelNumber};
 use super::plan::{LevelUnit, VolumePlan};
 use super::spool::Spool;
@@ -192,7 +192,8 @@ impl<'a, T: VoxelNumber> VoxelPiece<'a, T> {
     fn halve(&self, coarse: &[Range<usize>; 3], first: usize, out: &mut [T]) {
         let levels = &self.plan.layout.levels;
         let step = levels[self.unit.level].shape.step_to(&levels[self.unit.level + 1].shape);
-        let halving = Halving { how: self.plan.root.downsample, step, missing: self.plan.missing(self.unit.group) };
+        let halving =
+            VoxelReduction { how: self.plan.root.downsample, step, missing: self.plan.missing(self.unit.group) };
         let mut sums = Sums::default();
         let width = coarse[0].len() * self.voxels.components;
         for (n, row) in out.chunks_exact_mut(width.max(1)).enumerate() {

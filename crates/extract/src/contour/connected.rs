@@ -8,7 +8,7 @@
 //! and sheets only.
 //!
 //! # Practice
-//! [`Growing`] starts with the sheet nearest to a point ([`nearest`]) and grows it within one zone. It lists the edges
+//! [`PartGrowth`] starts with the sheet nearest to a point ([`nearest`]) and grows it within one zone. It lists the edges
 //! through which the part leaves the zone ([`Exit`]). [`super::abutting`] finds the continuations. The cells found do not
 //! depend on the order of the search.
 
@@ -172,7 +172,7 @@ impl Tile {
 type TileKey = (u64, [u32; 3]);
 
 /// Grows a part.
-pub(crate) struct Growing<'a> {
+pub(crate) struct PartGrowth<'a> {
     grid: &'a dyn Grid,
     reads: &'a Reads,
     value: usize,
@@ -201,7 +201,7 @@ pub(crate) struct Grown {
     pub share: LedgerShare,
 }
 
-impl<'a> Growing<'a> {
+impl<'a> PartGrowth<'a> {
     /// For one of the values of a grid, and the charged present state of the part.
     pub fn new(
         grid: &'a dyn Grid,

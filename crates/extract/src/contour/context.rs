@@ -1,7 +1,7 @@
 //! What a thread keeps from block to block.
 
 use super::grid::{BlockSigns, Grid};
-use kernels::surface::{Marcher, Needed};
+use kernels::surface::{Marcher, NodeSet};
 use pager::Worker;
 
 /// The context of a thread that steps blocks. The signs and the needed nodes of a finished block are reused for the
@@ -10,7 +10,7 @@ pub(crate) struct Context {
     pub(crate) worker: Worker,
     pub(crate) marcher: Marcher,
     signs: Vec<BlockSigns>,
-    needed: Vec<Needed>,
+    needed: Vec<NodeSet>,
 }
 
 /// Kept of each kind.
@@ -35,7 +35,7 @@ impl Context {
     }
 
     /// A box of nodes without needed ones.
-    pub(crate) fn needed(&mut self, lo: [u32; 3], size: [u32; 3]) -> Needed {
+    pub(crate) fn needed(&mut self, lo: [u32; 3], size: [u32; 3]) -> NodeSet {
         let mut needed = self.needed.pop().unwrap_or_default();
         needed.clear(lo, size);
         needed
@@ -47,7 +47,7 @@ impl Context {
         }
     }
 
-    pub(crate) fn keep_needed(&mut self, needed: Needed) {
+    pub(crate) fn keep_needed(&mut self, needed: NodeSet) {
         if self.needed.len() < SPARE {
             self.needed.push(needed);
         }

@@ -2,7 +2,7 @@
 
 use field::translate::Translation;
 use field::volume::Placement;
-use kernels::surface::{without_cells, without_corners, Level, Needed, NodePositions, Normals, Signs, VertexInputs};
+use kernels::surface::{without_cells, without_corners, Level, NodePositions, NodeSet, Normals, Signs, VertexInputs};
 use pager::{ArrayId, Lookup, PageError, PageId, Worker};
 
 /// A box of nodes or cells of a zone: the first, and the one past the last.
@@ -53,7 +53,7 @@ impl Reads {
     }
 
     /// Looks up a page of each array.
-    pub fn look<'w>(&self, worker: &'w Worker, page: u64, missing: &mut Vec<PageId>) -> Looked<'w> {
+    pub fn look<'w>(&self, worker: &'w Worker, page: u64, missing: &mut Vec<PageId>) -> PageLookup<'w> {
         let mut here: Vec<&[u8]> = Vec::with_capacity(self.arrays.len());
         let before = missing.len();
         for id in self.ids(page) {
@@ -62,20 +62,20 @@ impl Reads {
                 Lookup::Absent => missing.push(id),
                 Lookup::Failed(e) => {
                     missing.truncate(before);
-                    return Looked::Failed(id, e);
+                    return PageLookup::Failed(id, e);
                 }
             }
         }
         if missing.len() > before {
-            Looked::Absent
+            PageLookup::Absent
         } else {
-            Looked::Here(here)
+            PageLookup::Here(here)
         }
     }
 }
 
 /// The result of a lookup of a page of several arrays.
-pub(crate) enum Looked<'w> {
+pub(crate) enum PageLookup<'w> {
     /// All are resident, in the order of the arrays.
     Here(Vec<&'w [u8]>),
     /// Some are absent; they are listed.
@@ -209,9 +209,9 @@ pub(crate) trait Grid: Send + Sync {
     /// Columns of values of needed nodes.
     fn columns(&self) -> usize;
     /// Stores values of the needed nodes in one page of a read of [`Grid::value_reads`], `[column][node]`.
-    fn take(&self, read: usize, pages: &[&[u8]], page: u64, needed: &Needed, values: &mut [f64]);
+    fn take(&self, read: usize, pages: &[&[u8]], page: u64, needed: &NodeSet, values: &mut [f64]);
     /// Passes on needed nodes that are unusable by their values.
-    fn unusable(&self, _needed: &Needed, _values: &[f64], _each: &mut dyn FnMut([u32; 3])) {}
+    fn unusable(&self, _needed: &NodeSet, _values: &[f64], _each: &mut dyn FnMut([u32; 3])) {}
     /// Positions of nodes.
     fn shape(&self) -> NodePositions<'_>;
     /// The level of a value's number.
@@ -224,7 +224,7 @@ pub(crate) trait Grid: Send + Sync {
     fn turned(&self) -> Option<bool>;
 
     /// The input for vertices of a block.
-    fn ends<'a>(&'a self, origin: [u32; 3], value: usize, needed: &'a Needed, values: &'a [f64]) -> VertexInputs<'a> {
+    fn ends<'a>(&'a self, origin: [u32; 3], value: usize, needed: &'a NodeSet, values: &'a [f64]) -> VertexInputs<'a> {
         VertexInputs {
             origin,
             dims: self.dims(),

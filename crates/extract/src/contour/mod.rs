@@ -26,7 +26,7 @@ mod volume;
 mod zone;
 
 use abutting::Across;
-use connected::{ConnectedRegion, Growing, Joint, Seeds, ZonePoint};
+use connected::{ConnectedRegion, Joint, PartGrowth, Seeds, ZonePoint};
 use field::catalog::DType;
 use field::dataset::Dataset;
 use field::error::FieldError;
@@ -378,7 +378,7 @@ impl ContourJob<'_> {
                         let part = core::mem::take(&mut parts[n][value]);
                         let mut cells = 0;
                         let mut grown =
-                            Growing::new(grid, reads, value, pager, step, part).grow(&from, &mut |found| {
+                            PartGrowth::new(grid, reads, value, pager, step, part).grow(&from, &mut |found| {
                                 cells = found;
                                 told("growing", before + found, 0)
                             })?;

@@ -6,7 +6,7 @@ use field::error::FieldError;
 use field::locator::ZoneFields;
 use field::nodes::Zone;
 use field::quantity::{Columns, Derived, Quantity};
-use kernels::surface::{each_bit, Needed};
+use kernels::surface::{each_bit, NodeSet};
 use pager::{PageId, Pager};
 use std::sync::Arc;
 
@@ -128,7 +128,7 @@ impl Sampler {
     }
 
     /// Stores all fields at the needed nodes of a page into columns of them all.
-    pub fn take(&self, z: &Zone, pages: &[&[u8]], nodes: IndexBox, needed: &Needed, values: &mut [f64]) {
+    pub fn take(&self, z: &Zone, pages: &[&[u8]], nodes: IndexBox, needed: &NodeSet, values: &mut [f64]) {
         let [pi, pj, _] = z.translation.page.map(|n| n as usize);
         let (mut points, mut places) = (Vec::new(), Vec::new());
         needed.rows_in(nodes[0], nodes[1], |first, bits, number| {

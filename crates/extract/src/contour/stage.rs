@@ -3,7 +3,7 @@
 use super::context::Context;
 use super::grid::{meet, BlockSigns, Candidates, Grid, Reads};
 use super::sink::BlockSurface;
-use kernels::surface::{BlockMesh, Edge, Needed, Normals, Vertices};
+use kernels::surface::{BlockMesh, Edge, NodeSet, Normals, Vertices};
 use pager::{PageId, Worker};
 
 /// Signs of a block's nodes, and its cells that may be crossed.
@@ -28,7 +28,7 @@ pub(crate) struct ValueReading {
     pub(crate) next: usize,
     pub(crate) cells: SignedCells,
     pub(crate) meshes: Vec<BlockMesh>,
-    pub(crate) needed: Needed,
+    pub(crate) needed: NodeSet,
     pub(crate) values: Vec<f64>,
 }
 
@@ -55,7 +55,7 @@ impl BlockStage {
                 let of = |[edges, triangles]: &[usize; 2]| {
                     edges * (size_of::<Edge>() + vertex_bytes(grid)) + triangles * size_of::<[u32; 3]>()
                 };
-                at_most.iter().map(of).sum::<usize>() + Needed::bytes(nodes.map(|n| n + 2))
+                at_most.iter().map(of).sum::<usize>() + NodeSet::bytes(nodes.map(|n| n + 2))
             }
             Self::Values(reading) => reading.bytes(grid),
             Self::Made(made) => made.iter().map(BlockSurface::bytes).sum(),
@@ -69,7 +69,7 @@ impl ValueReading {
         let vertices = self.meshes.iter().map(|m| m.edges.len() * vertex_bytes(grid));
         self.units.capacity() * 16
             + self.meshes.iter().map(BlockMesh::bytes).sum::<usize>()
-            + Needed::bytes(core::array::from_fn(|a| hi[a] - lo[a]))
+            + NodeSet::bytes(core::array::from_fn(|a| hi[a] - lo[a]))
             + self.needed.count() * grid.columns() * 8
             + vertices.sum::<usize>()
     }
@@ -156,7 +156,7 @@ fn surface_of(
     origin: [u32; 3],
     value: usize,
     mut mesh: BlockMesh,
-    needed: &Needed,
+    needed: &NodeSet,
     values: &[f64],
 ) -> BlockSurface {
     let ends = grid.ends(origin, value, needed, values);

@@ -14,13 +14,13 @@
 
 use super::connected::ConnectedRegion;
 use super::context::Context;
-use super::grid::{meet, BlockSigns, Candidates, Grid, IndexBox, Looked, Reads};
+use super::grid::{meet, BlockSigns, Candidates, Grid, IndexBox, PageLookup, Reads};
 use super::sink::{handing_bytes, handing_bytes_of, PieceSink, Results};
 use super::stage::{BlockStage, SignReading, SignedCells, StepPages, Stepped, ValueReading};
 use field::error::FieldError;
 use field::locator::LANES;
 use kernels::streamline::StepProgress;
-use kernels::surface::{block_nodes, blocks, BlockMesh, MarchBlock, Marcher, Needed, Normals, Signs};
+use kernels::surface::{block_nodes, blocks, BlockMesh, MarchBlock, Marcher, NodeSet, Normals, Signs};
 use pager::{PageError, PageErrorKind, PageId, Pager, Worker};
 use runtime::executor::{Budgeted, Outcome, Windowed, Work};
 use runtime::limits::too_large;
@@ -187,12 +187,12 @@ impl BlockTask {
             let page = all[*next];
             let nodes = meet(reads.nodes(page), self.all_nodes());
             match (reads.look(worker, page, pages.missing), nodes) {
-                (Looked::Here(bytes), Some(nodes)) => grid.signs(&bytes, page, nodes, signs),
-                (Looked::Failed(id, e), Some(nodes)) => {
+                (PageLookup::Here(bytes), Some(nodes)) => grid.signs(&bytes, page, nodes, signs),
+                (PageLookup::Failed(id, e), Some(nodes)) => {
                     self.fail(id, e)?;
                     signs.add_bad_box(nodes);
                 }
-                (Looked::Absent, _) => {
+                (PageLookup::Absent, _) => {
                     pages.ask_for(worker, reads.bytes, all[*next + 1..].iter().map(|p| (reads, *p)));
                     break;
                 }
@@ -245,13 +245,13 @@ impl BlockTask {
             let (read, page) = units[*next];
             let of = &reads[read as usize];
             match of.look(worker, page, pages.missing) {
-                Looked::Here(bytes) => grid.take(read as usize, &bytes, page, needed, values),
-                Looked::Absent => {
+                PageLookup::Here(bytes) => grid.take(read as usize, &bytes, page, needed, values),
+                PageLookup::Absent => {
                     let more = units[*next + 1..].iter().map(|(r, p)| (&reads[*r as usize], *p));
                     pages.ask_for(worker, of.bytes, more);
                     break;
                 }
-                Looked::Failed(id, e) => {
+                PageLookup::Failed(id, e) => {
                     lost |= self.fail(id, e)?;
                     cells.signs.add_bad_box(of.nodes(page));
                 }
@@ -468,6 +468,6 @@ impl Budgeted for Contouring<'_, '_> {
 /// Bytes of a block before anything of it is known.
 pub(crate) fn block_bytes(grid: &dyn Grid) -> u64 {
     let nodes = grid.dims().map(|n| n.min(65));
-    let needed = Needed::bytes(nodes.map(|n| n + 2));
+    let needed = NodeSet::bytes(nodes.map(|n| n + 2));
     (size_of::<BlockTask>() + BlockSigns::bytes(nodes, grid.values()) + needed + Signs::bytes([2; 3])) as u64
 }

@@ -6,7 +6,7 @@ use field::error::FieldError;
 use field::volume::{Brick, VolumeArray, VolumeLevel, Voxel, BLOCK};
 use field::with_voxel;
 use kernels::surface::{
-    each_bit, row_signs, strided_signs, Compared, Level, Needed, NodePositions, Normals, Plane, Threshold, LEAST,
+    each_bit, row_signs, strided_signs, Compared, Level, NodePositions, NodeSet, Normals, Plane, Threshold, LEAST,
 };
 use pager::{Lookup, PageId, Pager, Worker};
 use runtime::gridface::AXES;
@@ -259,7 +259,7 @@ impl Grid for VolumeGrid<'_> {
         self.columns
     }
 
-    fn take(&self, read: usize, pages: &[&[u8]], page: u64, needed: &Needed, values: &mut [f64]) {
+    fn take(&self, read: usize, pages: &[&[u8]], page: u64, needed: &NodeSet, values: &mut [f64]) {
         let (Some((array, of)), [bytes]) = (self.arrays.get(read), pages) else { return };
         let [lo, hi] = self.reads[read].nodes(page);
         with_voxel!(array.brick.voxel, T => take::<T>(bytes, &array.brick, of, lo, hi, needed, values));
@@ -401,7 +401,7 @@ fn take<T: Voxel>(
     of: &[(usize, usize)],
     lo: [u32; 3],
     hi: [u32; 3],
-    needed: &Needed,
+    needed: &NodeSet,
     values: &mut [f64],
 ) {
     let voxels: &[T] = numbers(bytes);

@@ -12,7 +12,7 @@ use field::nodes::Zone;
 use field::plot3d::iblank::hides_cell;
 use field::quantity::Quantity;
 use field::store::LevelId;
-use kernels::surface::{row_signs, strided_signs, Compared, Level, Needed, NodePositions, Normals, Plane};
+use kernels::surface::{row_signs, strided_signs, Compared, Level, NodePositions, NodeSet, Normals, Plane};
 use pager::{Lookup, PageId, Pager, Worker};
 use std::sync::Arc;
 
@@ -429,11 +429,11 @@ impl Grid for ZoneGrid<'_> {
         self.columns
     }
 
-    fn take(&self, _read: usize, pages: &[&[u8]], page: u64, needed: &Needed, values: &mut [f64]) {
+    fn take(&self, _read: usize, pages: &[&[u8]], page: u64, needed: &NodeSet, values: &mut [f64]) {
         self.values.take(self.z, pages, self.value_reads[0].nodes(page), needed, values);
     }
 
-    fn unusable(&self, needed: &Needed, values: &[f64], each: &mut dyn FnMut([u32; 3])) {
+    fn unusable(&self, needed: &NodeSet, values: &[f64], each: &mut dyn FnMut([u32; 3])) {
         let n = needed.count();
         let columns = &values[self.xyz * n..(self.xyz + self.z.arrays[self.z.xyz].components) * n];
         if columns.iter().all(|x| x.is_finite()) {

@@ -20,7 +20,7 @@ pub struct SliceMarks {
 
 /// Annotations and their subject.
 #[derive(Clone, Debug)]
-pub(super) struct Marked {
+pub(super) struct MarkedSlice {
     pub(super) marks: SliceMarks,
     /// The quantities of pixels.
     pub(super) fields: Vec<FieldSpec>,
@@ -30,7 +30,7 @@ pub(super) struct Marked {
     pub(super) rule: Option<ScaleBar>,
 }
 
-impl Marked {
+impl MarkedSlice {
     /// The annotations of a picture with final colours; none over 16-bit grey, which is data.
     pub(super) fn over(&self, look: &SlicePaint, size: [u32; 2]) -> Option<Marks> {
         let SliceMarks { bar, letters, edges, .. } = &self.marks;

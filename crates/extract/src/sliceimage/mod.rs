@@ -30,7 +30,7 @@ pub use geometry::{box_corners, in_voxels, level_for, volume_corners, Laid, Plan
 pub use paint::SlicePaint;
 pub use run::Pixels;
 
-use edges::Marked;
+use edges::MarkedSlice;
 use field::error::FieldError;
 use field::nodes::Nodes;
 use field::volume::{rgb_of, ChannelSpec, Missing, VolumeArray, VolumeKind, VolumeLevel, VoxelType};
@@ -489,7 +489,7 @@ impl Slice {
             let held = HeldMemory::new(share());
             let size = self.laid.plane.size;
             let marks = self.marks.clone();
-            let marked = Marked { marks, title: self.title(), fields: self.titled(), rule: self.rule() };
+            let marked = MarkedSlice { marks, title: self.title(), fields: self.titled(), rule: self.rule() };
             let made = PngWriter::create(path, (size, self.components()), look, text, marked, held);
             let mut writer = made.map_err(failed)?;
             let (counts, run) = self.run(pager, workers, watch, &mut |rows| writer.push(rows))?;

@@ -1,6 +1,6 @@
 //! Slices as PNG.
 
-use super::edges::Marked;
+use super::edges::MarkedSlice;
 use super::paint::{Painter, SlicePaint};
 use super::run::PictureRows;
 use field::error::FieldError;
@@ -35,7 +35,7 @@ pub(super) struct PngWriter {
     painted: Vec<u8>,
     /// The present row, and its annotations.
     row: Vec<u8>,
-    marked: Marked,
+    marked: MarkedSlice,
     marks: Option<Marks>,
     held: HeldMemory,
 }
@@ -46,7 +46,7 @@ impl PngWriter {
         (size, components): ([u32; 2], usize),
         look: SlicePaint,
         text: Vec<(&'static str, String)>,
-        marked: Marked,
+        marked: MarkedSlice,
         mut held: HeldMemory,
     ) -> Result<Self, FieldError> {
         // The compressor, and painted rows; a row of the picture is four bytes a pixel.

@@ -1,6 +1,6 @@
 //! Parts of surfaces that go on from zone to zone.
 
-use crate::gathered::WholeSurface;
+use crate::joined_pieces::WholeSurface;
 use crate::zones::{draw, iso, open, ZonesFolder};
 use extract::contour::ContourSpec;
 use field::plot3d::write::WriteSpec;

@@ -1,9 +1,9 @@
 //! Isosurfaces and planes, out of core.
 
 mod across;
-mod gathered;
 #[path = "../holes/mod.rs"]
 mod holes;
+mod joined_pieces;
 mod missing;
 mod near;
 mod volumes;

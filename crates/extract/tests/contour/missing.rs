@@ -1,7 +1,7 @@
 //! Surfaces of volumes with missing voxels: cells with such a corner are omitted, whatever number is stored.
 
-use crate::gathered::{is_single, WholeSurface};
 use crate::holes::{HoleSetup, Holed, OpenedVolume, StoredNumbers};
+use crate::joined_pieces::{is_single, WholeSurface};
 use extract::contour::{run_volume, VolumeContour, VolumeWhat};
 use field::volume::{VolumeKind, VoxelType};
 

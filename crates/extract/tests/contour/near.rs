@@ -1,7 +1,7 @@
 //! The part of a surface nearest to a point: in space for any spacing, and never in unreadable pages.
 
 use crate::across::files;
-use crate::gathered::WholeSurface;
+use crate::joined_pieces::WholeSurface;
 use crate::volumes::{ball, draw, pager, spec};
 use crate::zones::{draw as draw_zones, iso, open, ZonesFolder};
 use extract::contour::{run_volume, ContourSpec, VolumeContour};

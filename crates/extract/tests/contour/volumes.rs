@@ -1,6 +1,6 @@
 //! Surfaces of volumes: exact values, equality for all settings without influence, unreadable pages.
 
-use crate::gathered::{is_single, WholeSurface};
+use crate::joined_pieces::{is_single, WholeSurface};
 use extract::contour::{run_volume, Contoured, VolumeContour, VolumeWhat};
 use field::volume::{VolumeLevel, VoxelType};
 use pager::source::simulated::{Simulated, Simulation};

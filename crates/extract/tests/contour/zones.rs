@@ -1,6 +1,6 @@
 //! Surfaces of curvilinear zones.
 
-use crate::gathered::{is_single, WholeSurface};
+use crate::joined_pieces::{is_single, WholeSurface};
 use convert::{convert, ConvertOptions};
 use extract::contour::{run, ContourKind, ContourSpec, Contoured};
 use field::error::FieldError;

@@ -1,7 +1,7 @@
 //! Slices as pictures: values against independent references, equality for all settings, whole files.
 
 mod grid;
-mod made;
+mod simulated_volumes;
 mod volume;
 
 /// Bits of numbers: NaN equals itself.

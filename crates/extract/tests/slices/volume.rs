@@ -1,7 +1,7 @@
 //! Slices of volumes.
 
 use super::bits;
-use super::made::{channel, level, pager, straight, SyntheticArray};
+use super::simulated_volumes::{channel, level, pager, straight, SyntheticArray};
 use extract::sliceimage::{of_volume, PlaneSpec, SliceArrays, SlicePaint, VolumeChoice, VolumeView};
 use field::error::FieldError;
 use field::volume::{ChannelSpec, Placement, VolumeKind, VolumeLevel, VoxelType};
@@ -344,8 +344,10 @@ fn colours_channels_and_labels_have_colours_of_their_own() {
 #[test]
 fn coarse_pixels_show_a_coarse_level_and_pages_of_it_alone() {
     let pager = pager(16 << 20, 4);
-    let rules: Vec<Box<super::made::VoxelRule>> = (0..3)
-        .map(|n| Box::new(move |_: [u32; 3], _: usize, _: u32| f64::from(n)) as Box<super::made::VoxelRule>)
+    let rules: Vec<Box<super::simulated_volumes::VoxelRule>> = (0..3)
+        .map(|n| {
+            Box::new(move |_: [u32; 3], _: usize, _: u32| f64::from(n)) as Box<super::simulated_volumes::VoxelRule>
+        })
         .collect();
     let levels: Vec<VolumeLevel> = (0..3u32)
         .map(|n| {

@@ -21,7 +21,7 @@ use pager::Pager;
 use std::sync::Arc;
 
 /// The fields of one zone before they are registered with the pager.
-struct Making<'a> {
+struct FieldRegistration<'a> {
     dataset: &'a Dataset,
     definitions: &'a Definitions,
     pager: &'a Pager,
@@ -31,7 +31,7 @@ struct Making<'a> {
     pages: Vec<(usize, Arc<DerivedPages>)>,
 }
 
-impl Making<'_> {
+impl FieldRegistration<'_> {
     /// The names that the definition of `of` may use.
     fn names<T>(&self, of: &str, f: impl FnOnce(&ZoneNames<'_>) -> T) -> T {
         let unit = |name: &str| {
@@ -199,7 +199,7 @@ impl Dataset {
             let mut any = false;
             for (n, z) in zones.iter_mut().enumerate() {
                 let Some(e) = definitions.meaning(z, name) else { continue };
-                let mut m = Making {
+                let mut m = FieldRegistration {
                     dataset: self,
                     definitions,
                     pager,
@@ -273,7 +273,7 @@ impl Dataset {
     ) -> Option<(DerivedField, usize, DType)> {
         let e = definitions.meaning(z, name)?;
         let (steps, made, pages) = (Arc::new([]), Vec::new(), Vec::new());
-        let mut m = Making { dataset: self, definitions, pager, steps, zone: z.clone(), made, pages };
+        let mut m = FieldRegistration { dataset: self, definitions, pager, steps, zone: z.clone(), made, pages };
         m.add(name, &e, false).ok()?;
         let slot = m.zone.arrays.last()?;
         Some((m.made.pop()?, slot.components, slot.dtype))
@@ -296,7 +296,7 @@ impl Dataset {
             None => definitions.meaning(z, name).unwrap_or(own),
         };
         let (steps, made, pages) = (self.of_steps(zone), self.made.to_vec(), Vec::new());
-        let m = Making { dataset: self, definitions, pager, steps, zone: z.clone(), made, pages };
+        let m = FieldRegistration { dataset: self, definitions, pager, steps, zone: z.clone(), made, pages };
         let e = definitions.expanded(z, &e).ok()?;
         let checked = m.names(name, |n| compile(&e, n)).ok()?;
         let of_step = m.steps.get(step).or(m.steps.last()).copied()?;
@@ -318,7 +318,7 @@ impl Dataset {
         let mut first = None;
         for z in self.zones.iter() {
             let (steps, made, pages) = (Arc::new([]), self.made.to_vec(), Vec::new());
-            let m = Making { dataset: self, definitions, pager, steps, zone: z.clone(), made, pages };
+            let m = FieldRegistration { dataset: self, definitions, pager, steps, zone: z.clone(), made, pages };
             match definitions.expanded(z, e).and_then(|e| m.names("", |n| compile(&e, n))) {
                 Ok(_) => return Ok(()),
                 Err(w) => {

@@ -21,7 +21,7 @@ const LONGEST: u64 = 1 << 31;
 
 /// An array and its place.
 #[derive(Debug)]
-enum Held {
+enum PlacedArray {
     Stored(Arc<ArrayLayout>),
     Computed(Arc<ComputedArray>),
 }
@@ -35,7 +35,7 @@ pub struct DescribedZones {
     /// The files of [`SeriesFiles`], each once.
     named: Vec<PathBuf>,
     files: Arc<DataFiles>,
-    arrays: Vec<Vec<Held>>,
+    arrays: Vec<Vec<PlacedArray>>,
 }
 
 impl DescribedZones {
@@ -104,9 +104,9 @@ impl DescribedZones {
 
     /// Bytes on the heap.
     pub(crate) fn held(&self) -> u64 {
-        let each = |a: &Held| match a {
-            Held::Stored(layout) => layout.held(),
-            Held::Computed(rule) => rule.held(),
+        let each = |a: &PlacedArray| match a {
+            PlacedArray::Stored(layout) => layout.held(),
+            PlacedArray::Computed(rule) => rule.held(),
         };
         let arrays = self.arrays.iter().map(|z| heap_size::list(z) + z.iter().map(each).sum::<u64>());
         let paths = |list: &[PathBuf]| {
@@ -134,7 +134,7 @@ struct Maker<'a> {
 }
 
 impl Maker<'_> {
-    fn zone(&self, name: String, zone: ZoneSpec) -> Result<(ZoneInfo, Vec<Held>), FieldError> {
+    fn zone(&self, name: String, zone: ZoneSpec) -> Result<(ZoneInfo, Vec<PlacedArray>), FieldError> {
         let points = zone.dims.iter().try_fold(1_u64, |n, d| n.checked_mul(*d));
         if zone.dims.iter().any(|d| !(1..LONGEST).contains(d)) || points.is_none_or(|n| n > u64::MAX >> 8) {
             return Err(wrong(&name, format!("{:?} are no numbers of points", zone.dims)));
@@ -171,7 +171,7 @@ impl Maker<'_> {
         Ok((ZoneInfo { name, dims: zone.dims.map(|d| d as usize), arrays, headers: Vec::new() }, held))
     }
 
-    fn array(&self, name: String, dims: [u64; 3], array: ArraySpec) -> Result<Held, FieldError> {
+    fn array(&self, name: String, dims: [u64; 3], array: ArraySpec) -> Result<PlacedArray, FieldError> {
         let count = array.steps.len();
         if count != 1 && count != self.steps {
             return Err(wrong(&name, format!("it has {count} steps of {}", self.steps)));
@@ -185,7 +185,7 @@ impl Maker<'_> {
             });
             let steps = each.collect::<Result<Vec<_>, _>>()?;
             let dims = dims.map(|d| d as usize);
-            return Ok(Held::Computed(Arc::new(ComputedArray::new(name, dims, array.dtype, steps))));
+            return Ok(PlacedArray::Computed(Arc::new(ComputedArray::new(name, dims, array.dtype, steps))));
         }
         let components = array.components as u64;
         let parts = |place: &Place| match place {
@@ -217,7 +217,7 @@ impl Maker<'_> {
         }
         let (files, tally) = (self.files.clone(), Arc::default());
         let (dtype, factor) = (array.dtype, 1.0);
-        Ok(Held::Stored(Arc::new(ArrayLayout {
+        Ok(PlacedArray::Stored(Arc::new(ArrayLayout {
             name,
             files,
             dims,
@@ -324,15 +324,15 @@ impl Format for DescribedZones {
 
     fn layout(&self, zone: usize, array: usize) -> Option<Arc<ArrayLayout>> {
         match self.arrays.get(zone)?.get(array)? {
-            Held::Stored(layout) => Some(layout.clone()),
-            Held::Computed(_) => None,
+            PlacedArray::Stored(layout) => Some(layout.clone()),
+            PlacedArray::Computed(_) => None,
         }
     }
 
     fn computed(&self, zone: usize, array: usize) -> Option<Arc<ComputedArray>> {
         match self.arrays.get(zone)?.get(array)? {
-            Held::Computed(rule) => Some(rule.clone()),
-            Held::Stored(_) => None,
+            PlacedArray::Computed(rule) => Some(rule.clone()),
+            PlacedArray::Stored(_) => None,
         }
     }
 
@@ -342,8 +342,8 @@ impl Format for DescribedZones {
 
     fn rows(&self, zone: usize, array: usize) -> Result<Arc<dyn RowReader>, FieldError> {
         match self.arrays.get(zone).and_then(|z| z.get(array)) {
-            Some(Held::Stored(layout)) => Ok(layout.clone()),
-            Some(Held::Computed(rule)) => Ok(rule.clone()),
+            Some(PlacedArray::Stored(layout)) => Ok(layout.clone()),
+            Some(PlacedArray::Computed(rule)) => Ok(rule.clone()),
             None => Err(FieldError::Usage(format!("no array {array} in zone {zone}"))),
         }
     }

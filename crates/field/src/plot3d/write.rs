@@ -97,7 +97,8 @@ pub type Plane<'a> = &'a mut dyn FnMut(usize, usize, usize, &mut [f64]);
 /// # Errors
 /// Errors of `out`.
 pub fn write(out: &mut dyn Write, spec: &WriteSpec, plane: Plane<'_>) -> io::Result<()> {
-    let mut w = Marked { out: io::BufWriter::with_capacity(1 << 18, out), spec, left: 0, len: 0, room: 0, first: true };
+    let mut w =
+        RecordWriter { out: io::BufWriter::with_capacity(1 << 18, out), spec, left: 0, len: 0, room: 0, first: true };
     let word = |n: usize| i32::try_from(n).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput));
     if spec.zones == ZoneCount::Multi {
         w.begin(4)?;
@@ -131,7 +132,7 @@ pub fn write(out: &mut dyn Write, spec: &WriteSpec, plane: Plane<'_>) -> io::Res
 }
 
 /// Writes record marks around the contents.
-struct Marked<'a> {
+struct RecordWriter<'a> {
     out: io::BufWriter<&'a mut dyn Write>,
     spec: &'a WriteSpec,
     /// Bytes of the record after this sub-record.
@@ -144,7 +145,7 @@ struct Marked<'a> {
     first: bool,
 }
 
-impl Marked<'_> {
+impl RecordWriter<'_> {
     fn big(&self) -> bool {
         self.spec.byte_order == ByteOrder::Big
     }

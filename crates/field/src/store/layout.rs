@@ -8,7 +8,7 @@ use crate::catalog::{ArrayInfo, Catalog, DType, Role};
 use crate::error::FieldError;
 use crate::heap_size;
 use crate::paging::{choose, Layout, Paging};
-use crate::unique_names::Taken;
+use crate::unique_names::UniqueNames;
 use serde_json::{json, Map, Value};
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -326,7 +326,7 @@ pub fn choose_pages(catalog: &Catalog, asked: usize, layout: Layout) -> Vec<Pagi
 
 /// A name as a folder that is valid in every file system and Zarr, and not in `taken`. It has letters, digits, `.`,
 /// `_`, `-`, and does not begin with `_` or `.`.
-fn folder(name: &str, taken: &mut Taken) -> String {
+fn folder(name: &str, taken: &mut UniqueNames) -> String {
     let mut s: String =
         name.chars().map(|c| if c.is_ascii_alphanumeric() || "._-".contains(c) { c } else { '_' }).take(100).collect();
     if !s.starts_with(|c: char| c.is_ascii_alphanumeric()) {
@@ -337,8 +337,8 @@ fn folder(name: &str, taken: &mut Taken) -> String {
 }
 
 /// An empty set of folder names. Some file systems ignore case, so names differ in more than case.
-fn no_folders() -> Taken {
-    Taken::new(str::to_ascii_lowercase, '-')
+fn no_folders() -> UniqueNames {
+    UniqueNames::new(str::to_ascii_lowercase, '-')
 }
 
 /// Lays out a store. `steps` gives the number of steps of each array of each zone.

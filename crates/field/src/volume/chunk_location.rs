@@ -20,9 +20,9 @@ pub(super) const ENTRY: usize = 16;
 const CRC: usize = 4;
 
 /// Files listed by name.
-pub(super) struct Listed(pub(super) Vec<PathBuf>);
+pub(super) struct ListedFiles(pub(super) Vec<PathBuf>);
 
-impl FileNames for Listed {
+impl FileNames for ListedFiles {
     fn describe(&self) -> String {
         self.0.first().map_or_else(String::new, |p| p.display().to_string())
     }
@@ -35,14 +35,14 @@ impl FileNames for Listed {
 }
 
 /// Files named by their place in a grid.
-pub(super) struct Keyed {
+pub(super) struct GridFiles {
     pub(super) prefix: String,
     pub(super) separator: String,
     /// Slowest dimension first.
     pub(super) grid: Vec<u64>,
 }
 
-impl FileNames for Keyed {
+impl FileNames for GridFiles {
     fn describe(&self) -> String {
         self.prefix.clone()
     }
@@ -374,12 +374,12 @@ impl PageMap for ShardIndexes {
 
 /// The files of a place.
 pub(super) fn names(place: &PlaceSpec, grid: Vec<u64>) -> Arc<dyn FileNames> {
-    let listed = |files: &[String]| Arc::new(Listed(files.iter().map(PathBuf::from).collect()));
+    let listed = |files: &[String]| Arc::new(ListedFiles(files.iter().map(PathBuf::from).collect()));
     match place {
-        PlaceSpec::Contiguous { file, .. } => Arc::new(Listed(vec![file.into()])),
+        PlaceSpec::Contiguous { file, .. } => Arc::new(ListedFiles(vec![file.into()])),
         PlaceSpec::Planes { files, .. } | PlaceSpec::Table { files, .. } => listed(files),
         PlaceSpec::Keys { prefix, separator } | PlaceSpec::Shards { prefix, separator, .. } => {
-            Arc::new(Keyed { prefix: prefix.clone(), separator: separator.clone(), grid })
+            Arc::new(GridFiles { prefix: prefix.clone(), separator: separator.clone(), grid })
         }
     }
 }

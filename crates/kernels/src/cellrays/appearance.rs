@@ -58,7 +58,7 @@ struct ProjectedValue {
 }
 
 /// The state of a tile's rays for each appearance, in one array each. A tile has so many rays that each byte counts.
-pub(super) struct Owned {
+pub(super) struct AppearanceStates {
     looks: usize,
     /// Light of pieces with an unknown end.
     seen: Vec<ShownLight>,
@@ -75,7 +75,7 @@ pub(super) struct RayShare<'a> {
     parts: &'a [[f64; 2]],
 }
 
-impl Owned {
+impl AppearanceStates {
     pub fn new(looks: &[PreparedLook], rays: &[Ray]) -> Self {
         let several = if looks.len() > 1 { rays } else { &[] };
         let tallies = if looks.iter().any(PreparedLook::projects) { rays.len() * looks.len() } else { 0 };

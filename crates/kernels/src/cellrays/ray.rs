@@ -1,6 +1,6 @@
 //! One ray through the zones, front to back.
 
-use super::appearance::{Owned, RayShare, ShownLight};
+use super::appearance::{AppearanceStates, RayShare, ShownLight};
 use super::block_search::{enter, Stack};
 use super::scene::{CellScene, Ray};
 use crate::rays::opaque_at;
@@ -90,7 +90,7 @@ impl Lane {
     }
 
     /// Linear light, premultiplied, and opacity of a finished ray.
-    pub fn colour(&self, scene: &CellScene, owned: &Owned, ray: usize) -> [f32; 4] {
+    pub fn colour(&self, scene: &CellScene, owned: &AppearanceStates, ray: usize) -> [f32; 4] {
         let (mut light, mut through) = (self.light, self.through);
         owned.project(&scene.looks, ray, &mut light, &mut through);
         let [r, g, b] = light;

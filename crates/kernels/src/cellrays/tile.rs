@@ -1,6 +1,6 @@
 //! A tile of rays as a restartable task.
 
-use super::appearance::{Owned, ShownLight};
+use super::appearance::{AppearanceStates, ShownLight};
 use super::block_search::Stack;
 use super::ray::{Lane, Stepping, Visit};
 use super::scene::{CellScene, Ray};
@@ -26,7 +26,7 @@ pub struct CellTile {
     size: [u32; 2],
     rays: Vec<Ray>,
     lanes: Vec<Lane>,
-    owned: Owned,
+    owned: AppearanceStates,
     visits: Vec<Visit>,
     stack: Stack,
     seen: Vec<ShownLight>,
@@ -57,7 +57,7 @@ impl CellTile {
         };
         let rays: Vec<Ray> = (0..size[0] * size[1]).map(ray).collect();
         let lanes = rays.iter().map(Lane::new).collect();
-        let owned = Owned::new(&scene.looks, &rays);
+        let owned = AppearanceStates::new(&scene.looks, &rays);
         let (visits, stack, seen) = (Vec::new(), Stack::default(), Vec::with_capacity(scene.looks.len()));
         Self {
             pixels,
@@ -98,7 +98,7 @@ impl CellTile {
     /// Bytes of a tile when all its rays meet one zone.
     pub fn usual_bytes(scene: &CellScene) -> usize {
         let (rays, ray) = ((TILE * TILE) as usize, size_of::<Ray>() + size_of::<Lane>() + size_of::<Visit>());
-        size_of::<Self>() + rays * ray + Owned::bytes_of(&scene.looks, rays)
+        size_of::<Self>() + rays * ray + AppearanceStates::bytes_of(&scene.looks, rays)
     }
 
     /// For each newly cast pixel: its place, its colour (linear light, premultiplied, and opacity), and whether

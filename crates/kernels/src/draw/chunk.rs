@@ -3,7 +3,7 @@
 use super::band::DrawTarget;
 use super::geometry::{Chunk, Mesh, Polyline, Positions, QuadGrid, Spheres};
 use super::projector::Projector;
-use super::style::{Radius, SeenFrom, Style};
+use super::style::{Radius, Style, VisibleSides};
 use super::triangle::{draw_triangle, ViewVertex};
 use super::tube::{draw_piece, draw_sphere, TubePaint, TubeVertex};
 use glam::{DVec3, Vec3};
@@ -233,9 +233,9 @@ impl Brush<'_> {
     /// direction.
     fn is_seen(&self, q: &[ViewVertex; 4]) -> bool {
         let sign = match self.style.seen_from {
-            SeenFrom::Both => return true,
-            SeenFrom::Front => 1.0,
-            SeenFrom::Back => -1.0,
+            VisibleSides::Both => return true,
+            VisibleSides::Front => 1.0,
+            VisibleSides::Back => -1.0,
         };
         // View space is left-handed: a cross product there points to the other side.
         let behind = (q[2].at - q[0].at).cross(q[3].at - q[1].at) * sign;

@@ -56,5 +56,5 @@ pub use marks::Marks;
 pub use stage::{
     bounds_of, fit_all, fit_layers, pixel_scale, Layer, Stage, StageError, StageSetting, Survey, MOST_PIXELS_A_SIDE,
 };
-pub use style::{Finish, Radius, SeenFrom, Style};
+pub use style::{Finish, Radius, Style, VisibleSides};
 pub use ticks::{superscript, ticks, Ticks};

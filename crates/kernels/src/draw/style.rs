@@ -28,7 +28,7 @@ pub enum Finish {
 
 /// The sides from which the quads of structured surfaces are visible.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum SeenFrom {
+pub enum VisibleSides {
     /// From both.
     #[default]
     Both,
@@ -56,7 +56,7 @@ pub struct Style {
     /// it.
     pub lift_pixels: f32,
     /// Visible sides of its quads.
-    pub seen_from: SeenFrom,
+    pub seen_from: VisibleSides,
 }
 
 impl Style {
@@ -69,7 +69,7 @@ impl Style {
             finish: Finish::Satin,
             opacity: 1.0,
             lift_pixels: 0.0,
-            seen_from: SeenFrom::Both,
+            seen_from: VisibleSides::Both,
         }
     }
 
@@ -82,7 +82,7 @@ impl Style {
             finish: Finish::Matte,
             opacity: 1.0,
             lift_pixels: 0.0,
-            seen_from: SeenFrom::Both,
+            seen_from: VisibleSides::Both,
         }
     }
 
@@ -95,7 +95,7 @@ impl Style {
             finish: Finish::Flat,
             opacity: 1.0,
             lift_pixels: 1.0,
-            seen_from: SeenFrom::Both,
+            seen_from: VisibleSides::Both,
         }
     }
 
@@ -108,7 +108,7 @@ impl Style {
             finish: Finish::Satin,
             opacity: 1.0,
             lift_pixels: 0.0,
-            seen_from: SeenFrom::Both,
+            seen_from: VisibleSides::Both,
         }
     }
 }

@@ -6,7 +6,7 @@ use super::corners::{cell, Lack};
 use super::lane::Lane;
 use super::lanes::{firsts, numbers, zeros, I4, I8};
 use super::pages::{Context, TilePageState};
-use super::queue::{block_box, box_of, brick_of, Ended, SampleQueue, TOGETHER};
+use super::queue::{block_box, box_of, brick_of, QueueEnd, SampleQueue, TOGETHER};
 use super::ray::{Ray, RaySegment, Tips, SEGMENT};
 use super::sample::{between, PageRun, SampledVoxel};
 use super::source::RaySource;
@@ -48,7 +48,7 @@ pub(crate) fn march<T: SampledVoxel>(
                 let voxel = s.voxel(k);
                 let brick = brick_of(voxel);
                 (first, last) = box_of(brick);
-                untried = (why == Ended::Unknown).then_some(brick);
+                untried = (why == QueueEnd::Unknown).then_some(brick);
             }
             let voxel = s.voxel(k);
             let noted = cx.missing.len();

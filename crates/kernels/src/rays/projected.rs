@@ -12,7 +12,7 @@ use super::lane::Lane;
 use super::lanes::{firsts, F8};
 use super::multichannel::{sample, ProjectionState, SampleLight, SampleRequest};
 use super::pages::{Context, TilePageState};
-use super::queue::{block_box, brick_of, Ended, QueuedSamples};
+use super::queue::{block_box, brick_of, QueueEnd, QueuedSamples};
 use super::ray::{Ray, RaySegment, SEGMENT};
 use super::sample::SampledVoxel;
 use super::source::RaySource;
@@ -46,7 +46,7 @@ pub(crate) fn march<T: SampledVoxel>(
                 if k == eights {
                     continue;
                 }
-                if why == Ended::Unknown && made::<T>(source, &s, k, cx) {
+                if why == QueueEnd::Unknown && made::<T>(source, &s, k, cx) {
                     continue;
                 }
                 let (first, last) = block_box(s.voxel(k));
@@ -98,7 +98,7 @@ fn in_eights<T: SampledVoxel>(
     cells: &mut QueuedSamples,
     tally: &mut ProjectionState,
     cx: &mut Context,
-) -> (i32, Ended) {
+) -> (i32, QueueEnd) {
     let found = cells.take_up::<T>(ray, segment, samples, cx.bricks());
     let (count, tips) = (cells.count(), cells.tips());
     if source.projection == Projection::Maximum {

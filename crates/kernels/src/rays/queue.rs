@@ -53,7 +53,7 @@ pub(crate) struct SampleQueue {
 
 /// Why no more samples were queued.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Ended {
+pub(crate) enum QueueEnd {
     Through,
     /// The brick was not inspected, or not made.
     Unknown,
@@ -105,7 +105,7 @@ impl QueuedSamples {
         (s, begin): (&RaySegment, i64),
         (k, end): (i32, i32),
         bricks: &Bricks,
-    ) -> (i32, Ended) {
+    ) -> (i32, QueueEnd) {
         let before = self.count;
         let found = self.find::<T>(s, (k, end), bricks);
         let (first, last) = (begin + i64::from(k), begin + i64::from(found.0));
@@ -137,7 +137,7 @@ impl QueuedSamples {
         s: &RaySegment,
         (mut k, end): (i32, i32),
         bricks: &Bricks,
-    ) -> (i32, Ended) {
+    ) -> (i32, QueueEnd) {
         const CELL: i32 = BITS as i32;
         let known = bricks.known();
         if self.valued == self.count {
@@ -154,7 +154,7 @@ impl QueuedSamples {
         let (last, up) = (known.last.map(I8::splat), known.shift.map(I8::splat));
         let mut places = from(k);
         let mut count = self.count;
-        let mut ended = (end, Ended::Through);
+        let mut ended = (end, QueueEnd::Through);
         while k < end {
             let [x, y, z] = [0, 1, 2].map(|a: usize| places[a].down::<CELL>().add(cell[a]));
             // Places of bricks in the window, then of corners in a brick, then of blocks.
@@ -233,7 +233,7 @@ impl QueuedSamples {
             count += live.count_ones() as usize;
             if lacks != 0 {
                 let n = lacks.trailing_zeros();
-                ended = (k + n as i32, if unknown >> n & 1 == 1 { Ended::Unknown } else { Ended::Apart });
+                ended = (k + n as i32, if unknown >> n & 1 == 1 { QueueEnd::Unknown } else { QueueEnd::Apart });
                 break;
             }
             k += 8;
@@ -306,7 +306,7 @@ impl SampleQueue {
         segment: (&RaySegment, i64),
         samples: (i32, i32),
         bricks: &Bricks,
-    ) -> (i32, Ended) {
+    ) -> (i32, QueueEnd) {
         self.cells.take_up::<T>(ray, segment, samples, bricks)
     }
 

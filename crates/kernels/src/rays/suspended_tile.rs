@@ -9,7 +9,7 @@ use super::tile::{any_of, Bound, RayTile};
 
 /// The state of a ray.
 #[derive(Copy, Clone)]
-struct Resting {
+struct RayState {
     n: i64,
     colour: [f32; 4],
     through: f32,
@@ -35,7 +35,7 @@ impl Tallies {
 
 /// A tile in progress that no thread steps.
 pub struct RestingTile {
-    rays: Vec<Resting>,
+    rays: Vec<RayState>,
     /// For the few rays that store their state before the last sample.
     before: Vec<(u16, Before)>,
     tallies: Tallies,
@@ -98,13 +98,13 @@ impl RayTile {
     /// Bytes at rest, except for the few rays that wait at their last sample.
     pub fn resting_bytes(&self) -> usize {
         let tally = if self.sums { size_of::<ProjectionState>() } else { size_of::<f32>() };
-        let rays = self.lanes.len() * (size_of::<Resting>() + 1) + self.tallies.len() * tally;
+        let rays = self.lanes.len() * (size_of::<RayState>() + 1) + self.tallies.len() * tally;
         rays + self.stops.as_ref().map_or(0, |stops| stops.count()) * size_of::<(u32, RayLight)>()
     }
 
     /// Converts it to its form at rest.
     pub fn rest(self) -> RestingTile {
-        let rest = |l: &Lane| Resting {
+        let rest = |l: &Lane| RayState {
             n: l.n,
             colour: l.colour.to_array(),
             // All lanes are equal.

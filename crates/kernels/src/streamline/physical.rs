@@ -4,7 +4,7 @@ use super::walls::facing;
 use super::{distance, growth, Integrator, Options, Streamline, StreamlineState, SHRINK_MIN};
 use crate::flow::{DomainFlow, Flow, ParticlePosition};
 use crate::line::Reason;
-use crate::rk::{Method, Stepper, Tried};
+use crate::rk::{Method, StepOutcome, Stepper};
 use field::domain::Locator;
 use field::nodes::Miss;
 use field::shape::DomainCell;
@@ -66,8 +66,8 @@ impl<C: DomainCell> Streamline<C> {
         }
         let tried = stepper.go(flow, method, (x0, 0.0), sign * h)?;
         let step = match tried {
-            Tried::Done(step) => step,
-            Tried::Outside(exit) => {
+            StepOutcome::Done(step) => step,
+            StepOutcome::Outside(exit) => {
                 if h > SMALLEST * cell_time {
                     stepper.restart();
                     self.h = 0.5 * h;

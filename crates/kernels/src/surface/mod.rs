@@ -35,7 +35,7 @@ pub use border::Borders;
 pub use cases::{Case, Cases};
 pub use edge::{Edge, NODE};
 pub use flying_edges::{BlockMesh, MarchBlock, Marcher, Origin};
-pub use node_values::Needed;
+pub use node_values::NodeSet;
 pub use piece::SurfacePiece;
 pub use signs::{each_bit, row_signs, strided_signs, without_cells, without_corners, Compared, Signs, Threshold};
 pub use vertices::{Level, NodePositions, Normals, Plane, Points, VertexInputs, Vertices, LEAST};

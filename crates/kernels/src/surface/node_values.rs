@@ -5,7 +5,7 @@ use super::signs::each_bit;
 
 /// A set of nodes in a box of at most 128 along i; its members are numbered in the order k, j, i.
 #[derive(Clone, Debug, Default)]
-pub struct Needed {
+pub struct NodeSet {
     /// First node in the zone.
     lo: [u32; 3],
     /// Nodes of the box along i, j, k.
@@ -16,7 +16,7 @@ pub struct Needed {
     count: u32,
 }
 
-impl Needed {
+impl NodeSet {
     /// An empty set in a box of nodes. Call `number` before asking for places.
     pub fn new(lo: [u32; 3], size: [u32; 3]) -> Self {
         debug_assert!(size[0] <= 128);

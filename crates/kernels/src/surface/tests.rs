@@ -101,7 +101,7 @@ fn in_blocks(g: &MemoryZone, level: Level, placement: &Placement, cells: u32) ->
                     // The caller gets no such block.
                     continue;
                 }
-                let mut needed = Needed::new(origin.map(|n| n.saturating_sub(1)), {
+                let mut needed = NodeSet::new(origin.map(|n| n.saturating_sub(1)), {
                     let lo = origin.map(|n| n.saturating_sub(1));
                     core::array::from_fn(|a| (origin[a] + nodes[a] + 1).min(g.dims[a]) - lo[a])
                 });

@@ -8,7 +8,7 @@
 
 use super::edge::{Edge, NODE};
 use super::flying_edges::BlockMesh;
-use super::node_values::Needed;
+use super::node_values::NodeSet;
 use field::derive::stencil::{choose, metrics};
 use field::plot3d::iblank::{bits, EDGE};
 use field::volume::Placement;
@@ -88,7 +88,7 @@ pub struct VertexInputs<'a> {
     /// Nodes of the zone.
     pub dims: [u32; 3],
     /// The nodes with values.
-    pub needed: &'a Needed,
+    pub needed: &'a NodeSet,
     /// Columns of values of those nodes.
     pub values: &'a [f64],
     /// Positions of nodes.

@@ -7,7 +7,7 @@
 //! Rows beside it (ends of spans, counters) carry no `kind`. The last row is metadata named `farfield_checksum`, which
 //! viewers ignore. It has the crc32c of all bytes before it.
 
-use super::read::Ended;
+use super::read::LogEnd;
 use crate::event::{Event, FieldSink, Pick};
 use serde_json::{Map, Value};
 use std::collections::HashMap;
@@ -18,12 +18,12 @@ use std::sync::Arc;
 const CHECKSUM: &str = "farfield_checksum";
 
 /// A writer that keeps the checksum of the written bytes.
-struct Summed<'a, W> {
+struct ChecksumWriter<'a, W> {
     to: &'a mut W,
     crc: u32,
 }
 
-impl<W: Write> Write for Summed<'_, W> {
+impl<W: Write> Write for ChecksumWriter<'_, W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let written = self.to.write(bytes)?;
         self.crc = crc32c::crc32c_append(self.crc, &bytes[..written]);
@@ -123,14 +123,14 @@ pub type Tell<'a> = dyn FnMut(u64, u32, &Event, u64) -> bool + 'a;
 /// # Errors
 /// When the events cannot be read or the trace cannot be written. Kind `Interrupted` if `watch` returned false.
 pub fn write_chrome<E>(
-    each: &mut dyn FnMut(&mut Tell<'_>) -> Result<Ended, E>,
+    each: &mut dyn FnMut(&mut Tell<'_>) -> Result<LogEnd, E>,
     to: &mut impl Write,
     watch: &mut dyn FnMut(u64) -> bool,
     wrong: impl Fn(io::Error) -> E,
-) -> Result<Ended, E> {
+) -> Result<LogEnd, E> {
     let (mut arrays, mut sources, mut args) = (JsonNames::new(), JsonNames::new(), Vec::new());
     let (mut failed, mut told, mut last_us) = (None, 0, 0);
-    let to = &mut Summed { to, crc: 0 };
+    let to = &mut ChecksumWriter { to, crc: 0 };
     to.write_all(b"[\n{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":1,\"args\":{\"name\":\"farfield\"}}")
         .map_err(&wrong)?;
     let ended = each(&mut |at_us, thread, event, read| {
@@ -235,8 +235,8 @@ fn write_event(
 
 /// Passes on the events of a Chrome trace that [`write_chrome`] wrote. Foreign rows are ignored. A trace without a
 /// checksum, such as an edited one, is read without that check.
-pub(super) fn read(mut from: impl BufRead, tell: &mut Tell<'_>) -> io::Result<Ended> {
-    let (mut ended, mut at, mut line, mut crc) = (Ended::default(), 0, Vec::new(), 0);
+pub(super) fn read(mut from: impl BufRead, tell: &mut Tell<'_>) -> io::Result<LogEnd> {
+    let (mut ended, mut at, mut line, mut crc) = (LogEnd::default(), 0, Vec::new(), 0);
     loop {
         let before = crc;
         line.clear();

@@ -24,7 +24,7 @@ mod read;
 mod write;
 
 pub use chrome::{write_chrome, Tell};
-pub use read::{Ended, EventReader};
+pub use read::{EventReader, LogEnd};
 pub use write::EventLog;
 
 use crate::event::Event;

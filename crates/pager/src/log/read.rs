@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 /// How reading a log ended.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
-pub struct Ended {
+pub struct LogEnd {
     /// Events passed on.
     pub events: u64,
     /// Records of unknown kinds, or without a needed field.
@@ -23,7 +23,7 @@ pub struct Ended {
     pub damaged: bool,
 }
 
-impl Ended {
+impl LogEnd {
     /// The same, marked as damaged.
     pub(super) fn damaged(self) -> Self {
         Self { whole: false, damaged: true, ..self }
@@ -112,7 +112,7 @@ impl EventReader {
     ///
     /// # Errors
     /// When the file cannot be read. Truncation and damage are no errors: the result reports them.
-    pub fn each(&self, tell: &mut Tell<'_>) -> io::Result<Ended> {
+    pub fn each(&self, tell: &mut Tell<'_>) -> io::Result<LogEnd> {
         let from = |at| BufReader::with_capacity(1 << 20, LogBytes { file: &self.file, at, end: self.size });
         match &self.form {
             Form::Log(begin, named) => self.each_of_log(from(*begin), *begin, named.as_ref(), tell),
@@ -126,9 +126,9 @@ impl EventReader {
         begin: u64,
         named: Option<&Kinds>,
         tell: &mut Tell<'_>,
-    ) -> io::Result<Ended> {
+    ) -> io::Result<LogEnd> {
         let size = self.size;
-        let (mut at, mut ended, mut block) = (begin, Ended::default(), Vec::new());
+        let (mut at, mut ended, mut block) = (begin, LogEnd::default(), Vec::new());
         loop {
             let mut head = [0; BLOCK_HEAD];
             let got = read_up_to(&mut file, &mut head[..4])?;

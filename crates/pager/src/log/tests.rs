@@ -13,7 +13,7 @@ fn file(name: &str) -> PathBuf {
 
 type EventText = Vec<(u64, u32, Event)>;
 
-fn read(path: &std::path::Path) -> (EventText, Ended) {
+fn read(path: &std::path::Path) -> (EventText, LogEnd) {
     let mut told = Vec::new();
     let ended = EventReader::open(path).unwrap().each(&mut |at, thread, event, _| {
         told.push((at, thread, event.clone()));

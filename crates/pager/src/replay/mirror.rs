@@ -4,7 +4,7 @@
 //! It does not say which pages were evicted. The policy finds those from the uses. If it chooses others, later uses
 //! meet absent pages, and the faults differ.
 
-use super::Replayed;
+use super::ReplayCounts;
 use crate::event::Event;
 use crate::evict::settling;
 use crate::id::PageId;
@@ -112,7 +112,7 @@ pub struct Mirror {
     pinned: HashMap<u32, Vec<u32>>,
     offered: [VecDeque<(u32, PageId)>; 2],
     seen: HashSet<PageId, PageHash>,
-    counts: Replayed,
+    counts: ReplayCounts,
 }
 
 impl Mirror {
@@ -124,12 +124,12 @@ impl Mirror {
             pinned: HashMap::new(),
             offered: Default::default(),
             seen: HashSet::default(),
-            counts: Replayed::default(),
+            counts: ReplayCounts::default(),
         }
     }
 
     /// The counts so far.
-    pub fn counts(&self) -> Replayed {
+    pub fn counts(&self) -> ReplayCounts {
         self.counts
     }
 

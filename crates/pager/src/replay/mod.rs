@@ -20,7 +20,7 @@ pub use survey::Survey;
 
 /// The counts of a replay.
 #[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
-pub struct Replayed {
+pub struct ReplayCounts {
     /// Uses of pages.
     pub uses: u64,
     /// Absent pages that tasks waited for; in a [`Stack`], pages absent at their use.

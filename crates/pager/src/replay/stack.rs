@@ -2,7 +2,7 @@
 
 use super::optimal::Optimal;
 use super::survey::{used, Survey};
-use super::Replayed;
+use super::ReplayCounts;
 use crate::event::Event;
 use crate::id::PageId;
 use crate::page_hash::PageHash;
@@ -56,7 +56,7 @@ pub struct Stack {
     pool: StackPool,
     offered: [std::collections::VecDeque<(u32, PageId)>; 2],
     seen: std::collections::HashSet<PageId, PageHash>,
-    counts: Replayed,
+    counts: ReplayCounts,
 }
 
 #[derive(Default)]
@@ -129,7 +129,7 @@ impl Stack {
             pool: StackPool::default(),
             offered: Default::default(),
             seen: Default::default(),
-            counts: Replayed::default(),
+            counts: ReplayCounts::default(),
         })
     }
 
@@ -139,7 +139,7 @@ impl Stack {
     }
 
     /// The counts so far.
-    pub fn counts(&self) -> Replayed {
+    pub fn counts(&self) -> ReplayCounts {
         self.counts
     }
 

@@ -26,8 +26,8 @@ pub use kernels::draw::{
     bounds_of, fit_all, fit_layers, pixel_scale, ticks, Aabb, Axes, Background, BoxFilter, Camera, CameraError, Chunk,
     Colour, ColourMap, ColourMapError, Depths, DrawCounts, Effects, Finish, Fit, Frame, Furniture, Geometry,
     GeometryError, Haze, HazeRows, Layer, Lens, Light, Lighting, Mesh, Note, NotePosition, Polyline, Positions,
-    QuadGrid, Radius, Samples, ScalarBar, ScaleBar, SeenFrom, Spheres, Stage, StageError, StageSetting, Style, View,
-    MOST_PIXELS_A_SIDE, MOST_SAMPLES,
+    QuadGrid, Radius, Samples, ScalarBar, ScaleBar, Spheres, Stage, StageError, StageSetting, Style, View,
+    VisibleSides, MOST_PIXELS_A_SIDE, MOST_SAMPLES,
 };
 
 use output::png_rows;

@@ -33,15 +33,15 @@ const ROOMY: u64 = 2;
 
 /// State shared by successive pictures of a volume, charged to their pager's ledger.
 #[derive(Default)]
-pub struct KeptBricks {
+pub struct SharedBricks {
     idle: Mutex<Option<ThreadCaches>>,
     /// Rounds through the tiles.
     rounds: AtomicU64,
 }
 
-impl std::fmt::Debug for KeptBricks {
+impl std::fmt::Debug for SharedBricks {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("KeptBricks").finish_non_exhaustive()
+        f.debug_struct("SharedBricks").finish_non_exhaustive()
     }
 }
 
@@ -143,7 +143,7 @@ impl Drop for Lent<'_> {
     }
 }
 
-impl KeptBricks {
+impl SharedBricks {
     /// The caches of a picture, with bricks kept for it. The error is the number of missing bytes.
     pub(super) fn take(&self, pager: &Pager, scene: &Scene, few: CastThreads) -> Result<ThreadCaches, u64> {
         let workers = few.threads;

@@ -7,7 +7,7 @@ mod progressive;
 mod slab_sweep;
 mod tile_order;
 
-pub use brick_cache::KeptBricks;
+pub use brick_cache::SharedBricks;
 use brick_cache::{CastThreads, Lent, ThreadCaches};
 pub use cells::{cast_cells, CellSource};
 use field::error::FieldError;
@@ -40,7 +40,7 @@ pub struct CastOptions {
     /// With a deadline: a coarser level, cast first, and visible where finer rays are not finished.
     pub coarse: Option<Coarse>,
     /// State shared by successive pictures. It does not change them.
-    pub kept: Option<Arc<KeptBricks>>,
+    pub kept: Option<Arc<SharedBricks>>,
 }
 
 /// The same volumes at a coarser level.
@@ -214,7 +214,7 @@ pub fn cast_until(
     };
     let means = TileBudget::of(pager, scene, workers, ends.and_then(|e| e.stops).map_or(0, |s| s.most));
     // If not all pages fit, those of the last tiles are still resident. If they fit, each thread keeps its half.
-    let backwards = || means.in_runs < u64::MAX && kept.is_some_and(KeptBricks::is_backwards);
+    let backwards = || means.in_runs < u64::MAX && kept.is_some_and(SharedBricks::is_backwards);
     let (grid, filled, mut stats) = grid.cast(options, ends, &backwards, watch, |share, told| {
         let load = means.load(&share, workers, pager);
         let work = VolumeCast { scene, ends, share, own: &own, next: &next, means };

@@ -1,6 +1,6 @@
 //! Appearance of volumes: from objects of a scene to the input of rays.
 
-use super::colour_maps::Settled;
+use super::colour_maps::RangedMap;
 use super::objects::{ColourBy, VolumeLook, VolumeTint};
 use super::volumes::bounds;
 use crate::picture::{Aabb, Camera, Lens, Lighting};
@@ -117,7 +117,7 @@ pub(super) fn look(
     volume: &Volume,
     object: &VolumeLook,
     AtLevel { level, number }: AtLevel<'_>,
-    maps: &[Settled],
+    maps: &[RangedMap],
     lighting: &Lighting,
     step: usize,
     camera: &Camera,
@@ -185,7 +185,7 @@ fn paint(
     volume: &Volume,
     look: &VolumeLook,
     level: &VolumeLevel,
-    maps: &[Settled],
+    maps: &[RangedMap],
 ) -> Result<(VoxelPaint, Projection), FieldError> {
     let channel = match &look.field {
         Some(name) => volume.channel_named(name)?,
@@ -254,7 +254,7 @@ fn transfer(
     volume: &Volume,
     look: &VolumeLook,
     channel: usize,
-    maps: &[Settled],
+    maps: &[RangedMap],
 ) -> Result<TransferFunction, FieldError> {
     let map = look.paint.map.as_ref().and_then(|name| maps.iter().find(|m| m.name == *name));
     let (range, colours): ([f64; 2], Vec<(f64, [f32; 3])>) = match map {

@@ -1,7 +1,7 @@
 //! Fields of flows as volumes in scenes: their bounds, and their rays between the surfaces of a picture.
 
 use super::appearance::{least_pixel, shading, PLAIN_OPACITY};
-use super::colour_maps::Settled;
+use super::colour_maps::RangedMap;
 use super::depth_compositing::{lay, Lack, PreparedScene, Rays, TimeBudget};
 use super::geometry_log::Range;
 use super::objects::{VolumeLook, VolumeTint};
@@ -129,7 +129,7 @@ fn magnitude(v: &[f64]) -> f64 {
 }
 
 /// Colours and opacities over the field's values.
-fn transfer(look: &VolumeLook, field: &str, maps: &[Settled]) -> Result<TransferFunction, FieldError> {
+fn transfer(look: &VolumeLook, field: &str, maps: &[RangedMap]) -> Result<TransferFunction, FieldError> {
     let usage = |what: &str| Err(FieldError::Usage(what.into()));
     let parts = |rgb: &[u8; 3]| rgb.map(|v| f32::from(v) / 255.0);
     let map = look.paint.map.as_ref().and_then(|name| maps.iter().find(|m| m.name == *name));
@@ -203,7 +203,7 @@ impl<'a> CellFog<'a> {
         session: &'a Session,
         document: &SceneDocument,
         objects: &[Shows<'_>],
-        maps: &[Settled],
+        maps: &[RangedMap],
         step: usize,
         camera: &Camera,
         size: [u32; 2],

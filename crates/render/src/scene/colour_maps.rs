@@ -11,7 +11,7 @@ use kernels::draw::readable;
 use runtime::session::Session;
 
 /// A map with its range.
-pub(crate) struct Settled {
+pub(crate) struct RangedMap {
     pub(crate) name: String,
     pub(crate) field: String,
     pub(crate) units: Option<String>,
@@ -22,7 +22,7 @@ pub(crate) struct Settled {
     pub(crate) lut: Vec<Rgb>,
 }
 
-impl Settled {
+impl RangedMap {
     /// Whether no drawn value exists. Then there is no range, and a bar would invent one.
     pub(crate) fn is_empty(&self) -> bool {
         self.range[0] >= self.range[1]
@@ -57,7 +57,7 @@ pub(crate) fn settle_maps(
     ranges: &[Range],
     session: Option<&Session>,
     known: Option<&[[f64; 2]]>,
-) -> Result<Vec<Settled>, FieldError> {
+) -> Result<Vec<RangedMap>, FieldError> {
     let mut settled = Vec::new();
     for (name, map) in used(document) {
         let mut found = Range::EMPTY;
@@ -88,7 +88,7 @@ pub(crate) fn settle_maps(
         });
         let colours =
             ColourMap::new(lut.clone(), range).map_err(|e| FieldError::Usage(format!("scene: maps.{name}: {e}")))?;
-        settled.push(Settled { name: name.clone(), field: map.field.clone(), units, range, label, colours, lut });
+        settled.push(RangedMap { name: name.clone(), field: map.field.clone(), units, range, label, colours, lut });
     }
     Ok(settled)
 }

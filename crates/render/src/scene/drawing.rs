@@ -1,7 +1,7 @@
 //! One picture: its layers and styles, its camera, and drawing it.
 
 use super::cellfog::CellFog;
-use super::colour_maps::{raised, Settled};
+use super::colour_maps::{raised, RangedMap};
 use super::depth_compositing::Lack;
 use super::destination::Out;
 use super::document::{CameraSpec, KeySpec, Rgb, SceneDocument};
@@ -82,7 +82,7 @@ fn layers<'a>(
     document: &SceneDocument,
     size: [u32; 2],
     shown: &[LayerSource<'a>],
-    maps: &[Settled],
+    maps: &[RangedMap],
     segments: u64,
 ) -> Vec<(DrawnLayer<'a>, Style, bool)> {
     let scale = picture::pixel_scale(size);
@@ -166,7 +166,7 @@ pub(crate) struct Shot<'a> {
 #[derive(Clone, Copy)]
 pub(crate) struct PictureContent<'a> {
     pub(crate) shown: &'a [LayerSource<'a>],
-    pub(crate) maps: &'a [Settled],
+    pub(crate) maps: &'a [RangedMap],
     pub(crate) words: &'a Captions,
     pub(crate) steps: PictureSteps,
 }
@@ -222,7 +222,7 @@ impl ViewParts {
 }
 
 impl Shot<'_> {
-    fn furniture(&self, shown: &[LayerSource<'_>], maps: &[Settled], words: &Captions) -> Furniture {
+    fn furniture(&self, shown: &[LayerSource<'_>], maps: &[RangedMap], words: &Captions) -> Furniture {
         let uses = |object: usize, name: &str| self.document.objects[object].uses(name);
         // A view of some objects shows only their bars, and bars without objects.
         let wanted = |name: &str| {
@@ -277,7 +277,7 @@ impl Shot<'_> {
     pub(crate) fn settle(
         &self,
         frames: &[Vec<LayerSource<'_>>],
-        maps: &[Settled],
+        maps: &[RangedMap],
         words: &Captions,
         pager: &Arc<Pager>,
         watch: &mut ProgressWatch<'_>,

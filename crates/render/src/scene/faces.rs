@@ -1,7 +1,7 @@
 //! Grid surfaces, gathered row by row.
 
 use super::geometry_log::{floats, positions, Arena, Range};
-use crate::picture::{Aabb, BoxFilter, Chunk, Geometry, GeometryError, Polyline, Positions, QuadGrid, SeenFrom};
+use crate::picture::{Aabb, BoxFilter, Chunk, Geometry, GeometryError, Polyline, Positions, QuadGrid, VisibleSides};
 use field::error::FieldError;
 use glam::DVec3;
 use output::ByteLog;
@@ -30,7 +30,7 @@ pub(crate) struct FaceStore {
     /// Whether quads with all corners present are left out.
     hidden: bool,
     /// The sides that it is seen from.
-    pub(crate) seen_from: SeenFrom,
+    pub(crate) seen_from: VisibleSides,
 }
 
 /// Builds a surface row by row.
@@ -66,7 +66,7 @@ impl<'a> FaceBuilder<'a> {
             range: Range::EMPTY,
             quads: 0,
             hidden: false,
-            seen_from: SeenFrom::Both,
+            seen_from: VisibleSides::Both,
         };
         Ok(Self { arena, store, rows: 0, row: Vec::new(), below: Vec::new(), hidden: Vec::new() })
     }

@@ -22,7 +22,7 @@ use super::error_context::placed;
 use super::frame_names::{fixed_point, numbered};
 use super::gather::{is_steady, GatheredObject, Gatherer};
 use super::geometry_log::{Arena, Range};
-use super::moving_lines::Moving;
+use super::moving_lines::MovingLines;
 use super::objects::{LinesFrom, Object};
 use super::parts;
 use super::path::{on_path, Picture, PictureSteps};
@@ -102,7 +102,7 @@ pub(super) struct Film<'a> {
     fixed: Vec<Option<GatheredObject>>,
     is_fixed: Vec<bool>,
     arena: Arena,
-    moving: Vec<Option<Moving>>,
+    moving: Vec<Option<MovingLines>>,
     enough: u64,
 }
 
@@ -144,7 +144,7 @@ impl<'a> Film<'a> {
                 {
                     let field = paint.map.as_ref().and_then(|m| document.map(m)).map(|m| m.field.as_str());
                     let spec = parts::trace(options.clone(), session, watch);
-                    let made = spec.and_then(|spec| Moving::new(session, spec, field, *tail, watch));
+                    let made = spec.and_then(|spec| MovingLines::new(session, spec, field, *tail, watch));
                     Some(made.map_err(|e| placed(document, n, e))?)
                 }
                 (Object::Lines { tail: Some(_), .. }, _) => {

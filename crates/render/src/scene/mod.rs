@@ -42,7 +42,7 @@ pub use document::{CameraSpec, FilmSpec, Frames, KeySpec, MapSpec, Projection, R
 pub use objects::{ColourBy, LinesFrom, MeshFrom, Object, Paint, VolumeLook, VolumeTint};
 pub use overview::look;
 
-use crate::raycast::KeptBricks;
+use crate::raycast::SharedBricks;
 use field::error::FieldError;
 use field::volume::VolumeSpec;
 use film::Film;
@@ -93,7 +93,7 @@ pub fn render(
             session.derive(&[&map.field]).map_err(|e| error_context::placed_in_map(&document, name, e))?;
         }
     }
-    let kept = Arc::new(KeptBricks::default());
+    let kept = Arc::new(SharedBricks::default());
     let studio = Studio { document: &document, session: &session, kept: &kept };
     let mut found = Film::new(&studio, output, watch)?.make(watch)?;
     found["stats"] = json!(session.stats());

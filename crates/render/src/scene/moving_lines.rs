@@ -29,7 +29,7 @@ const TRAIL_SHARE: u64 = 16;
 
 /// The values that colour lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Valued {
+enum LineColouring {
     Nothing,
     /// The sampled field.
     Field,
@@ -39,7 +39,7 @@ enum Valued {
     Age,
 }
 
-impl Valued {
+impl LineColouring {
     /// The value of a point; the magnitude of a vector.
     fn of(self, fields: &[f64], time: f64, zone: u32, released: f64) -> f64 {
         match self {
@@ -71,11 +71,11 @@ enum MovingKind {
 }
 
 /// Lines of particles up to the present time.
-pub(crate) struct Moving {
+pub(crate) struct MovingLines {
     march: March,
     spec: TraceSpec,
     flock: Flock,
-    valued: Valued,
+    valued: LineColouring,
     kind: MovingKind,
     /// Time of the particles.
     at: Option<f64>,
@@ -83,7 +83,7 @@ pub(crate) struct Moving {
     _held: Box<dyn Any>,
 }
 
-impl Moving {
+impl MovingLines {
     /// The lines of `spec`, which has a path, coloured by `field`. Pathlines are drawn for the last `tail` of time.
     ///
     /// # Errors
@@ -103,16 +103,16 @@ impl Moving {
         let streak = path.streak.clone();
         let known = |name: &str| dataset.quantity(0, name).is_ok();
         let valued = match field {
-            None => Valued::Nothing,
-            Some(name) if known(name) => Valued::Field,
-            Some("time") => Valued::Time,
-            Some("zone") => Valued::Zone,
-            Some("birth") if streak.is_some() => Valued::Birth,
-            Some("age") if streak.is_some() => Valued::Age,
-            Some(_) => Valued::Field,
+            None => LineColouring::Nothing,
+            Some(name) if known(name) => LineColouring::Field,
+            Some("time") => LineColouring::Time,
+            Some("zone") => LineColouring::Zone,
+            Some("birth") if streak.is_some() => LineColouring::Birth,
+            Some("age") if streak.is_some() => LineColouring::Age,
+            Some(_) => LineColouring::Field,
         };
         spec.scalars =
-            if valued == Valued::Field { field.map(str::to_owned).into_iter().collect() } else { Vec::new() };
+            if valued == LineColouring::Field { field.map(str::to_owned).into_iter().collect() } else { Vec::new() };
         spec.options.direction = Direction::Forward;
         if dataset.catalog.times.len() < 2 {
             return Err(FieldError::Usage(
@@ -259,7 +259,7 @@ impl Moving {
     }
 
     fn trails(&self, session: &Session, time: f64, arena: &mut Arena) -> Result<LineStore, FieldError> {
-        let mut builder = LineBuilder::new(arena, self.valued != Valued::Nothing);
+        let mut builder = LineBuilder::new(arena, self.valued != LineColouring::Nothing);
         let MovingKind::Trails { log, stretches, tail, .. } = &self.kind else { return builder.finish() };
         let log = log.lock().unwrap_or_else(PoisonError::into_inner);
         let from = tail.map_or(f64::NEG_INFINITY, |tail| time - tail);
@@ -295,7 +295,7 @@ impl Moving {
 
     /// Each line runs from the last released particle to the first, as in a file of streaklines.
     fn streaks(&self, of: &[u32], time: f64, arena: &mut Arena) -> Result<LineStore, FieldError> {
-        let mut builder = LineBuilder::new(arena, self.valued != Valued::Nothing);
+        let mut builder = LineBuilder::new(arena, self.valued != LineColouring::Nothing);
         let mut order: Vec<(u32, usize)> = of.iter().copied().zip(0..).collect();
         order.sort_unstable_by_key(|(seed, n)| (*seed, std::cmp::Reverse(*n)));
         for line in order.chunk_by(|a, b| a.0 == b.0) {

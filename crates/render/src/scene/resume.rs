@@ -1,6 +1,6 @@
 //! Existing pictures: whether they belong to a scene and its data, and their shared properties.
 
-use super::colour_maps::Settled;
+use super::colour_maps::RangedMap;
 use super::destination::read_marks;
 use super::drawing::ViewParts;
 use super::objects::{LinesFrom, Object};
@@ -113,7 +113,7 @@ fn files_of(volume: &Volume, resume: bool) -> Result<Vec<PathBuf>, FieldError> {
 
 /// Properties shared by all pictures.
 pub(crate) struct SharedParts {
-    pub(crate) maps: Vec<Settled>,
+    pub(crate) maps: Vec<RangedMap>,
     /// For each view.
     pub(crate) seen: Vec<ViewParts>,
 }
@@ -142,7 +142,7 @@ impl SharedParts {
 }
 
 /// Whether the scene gives these ranges and views.
-type Said<'a> = dyn Fn(&[[f64; 2]], &[ViewParts]) -> bool + 'a;
+type GivesParts<'a> = dyn Fn(&[[f64; 2]], &[ViewParts]) -> bool + 'a;
 
 /// State of existing pictures that are to be kept.
 #[derive(Default)]
@@ -164,7 +164,7 @@ impl There {
         digests: &Digests,
         steps: impl Iterator<Item = (usize, Vec<PathBuf>)>,
         views: usize,
-        said: &Said<'_>,
+        said: &GivesParts<'_>,
     ) -> Self {
         let mut there = Self::default();
         let mut first: Option<String> = None;

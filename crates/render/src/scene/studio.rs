@@ -1,7 +1,7 @@
 //! The studio: document, session, bricks, and the share of memory for geometry.
 
 use super::document::SceneDocument;
-use crate::raycast::KeptBricks;
+use crate::raycast::SharedBricks;
 use field::volume::Volume;
 use pager::Event;
 use runtime::limits::limit_for;
@@ -17,7 +17,7 @@ pub(super) struct Studio<'a> {
     pub(super) document: &'a SceneDocument,
     pub(super) session: &'a Session,
     /// Bricks kept between pictures of a volume.
-    pub(super) kept: &'a Arc<KeptBricks>,
+    pub(super) kept: &'a Arc<SharedBricks>,
 }
 
 impl<'a> Studio<'a> {

@@ -1,13 +1,13 @@
 //! Volumes in scenes: their bounds, and their rays between the surfaces of a picture.
 
 use super::appearance::{coarser, level_shown, look};
-use super::colour_maps::Settled;
+use super::colour_maps::RangedMap;
 use super::depth_compositing::{lay, Lack, PreparedScene, Rays, TimeBudget};
 use super::objects::VolumeLook;
 use super::path::PictureSteps;
 use super::studio::Studio;
 use crate::picture::{Aabb, Camera, Depths, GeometryError, Haze, HazeRows};
-use crate::raycast::{cast_until, is_large, CastOptions, Coarse, KeptBricks};
+use crate::raycast::{cast_until, is_large, CastOptions, Coarse, SharedBricks};
 use field::error::FieldError;
 use field::volume::{Volume, VolumeLevel};
 use glam::DVec3;
@@ -42,7 +42,7 @@ pub(crate) fn edges(volume: &Volume) -> Vec<[[f64; 3]; 2]> {
 /// The rays of a picture's volumes.
 pub(crate) struct Fog<'a> {
     session: &'a Session,
-    kept: &'a Arc<KeptBricks>,
+    kept: &'a Arc<SharedBricks>,
     shown: Shown,
     /// The same at coarser levels and their stride of pixels, before a deadline.
     coarse: Option<(Shown, u32)>,
@@ -99,7 +99,7 @@ impl<'a> Fog<'a> {
         studio: &Studio<'a>,
         volume: &Volume,
         objects: &[&VolumeLook],
-        maps: &[Settled],
+        maps: &[RangedMap],
         PictureSteps { shown: step, next }: PictureSteps,
         camera: &Camera,
         height: u32,

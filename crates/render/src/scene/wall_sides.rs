@@ -10,7 +10,7 @@
 //! minus three times that of a closed room. For a plate it is zero. For an open part of a body it keeps the body's
 //! sign.
 
-use crate::picture::SeenFrom;
+use crate::picture::VisibleSides;
 use field::dataset::Dataset;
 use field::error::FieldError;
 use field::quantity::Quantity;
@@ -36,13 +36,13 @@ pub(super) fn flow_side(
     face: &GridFace,
     step: usize,
     watch: &mut ProgressWatch<'_>,
-) -> Result<SeenFrom, FieldError> {
+) -> Result<VisibleSides, FieldError> {
     let z = &dataset.zones[face.zone];
     let dims = z.dims();
     let components = z.arrays[z.xyz].components;
     let [a, b] = along(face.axis);
     if components < 3 || [a, b, face.axis].iter().any(|axis| dims[*axis] < 2) || face.points().contains(&1) {
-        return Ok(SeenFrom::Both);
+        return Ok(VisibleSides::Both);
     }
     let inner = if face.index == 0 { 1 } else { face.index - 1 };
     let position = [Quantity::Stored { array: z.xyz, components }];
@@ -67,9 +67,9 @@ pub(super) fn flow_side(
         votes += i32::from(towards > 0.0) - i32::from(towards < 0.0);
     }
     Ok(match votes.signum() {
-        1 => SeenFrom::Front,
-        -1 => SeenFrom::Back,
-        _ => SeenFrom::Both,
+        1 => VisibleSides::Front,
+        -1 => VisibleSides::Back,
+        _ => VisibleSides::Both,
     })
 }
 
@@ -95,11 +95,11 @@ pub(super) struct Side<'a> {
 
 impl Enclosure {
     /// Adds a wall, row by row.
-    pub(super) fn side(&mut self, seen_from: SeenFrom) -> Side<'_> {
+    pub(super) fn side(&mut self, seen_from: VisibleSides) -> Side<'_> {
         let sign = match seen_from {
-            SeenFrom::Front => 1.0,
-            SeenFrom::Back => -1.0,
-            SeenFrom::Both => 0.0,
+            VisibleSides::Front => 1.0,
+            VisibleSides::Back => -1.0,
+            VisibleSides::Both => 0.0,
         };
         Side { of: self, sign, below: Vec::new() }
     }
@@ -142,7 +142,7 @@ mod tests {
 
     /// A sphere, or the first `share` of its latitudes, seen from outside or inside.
     fn sphere(enclosure: &mut Enclosure, radius: f64, middle: [f64; 3], share: f64, outside: bool) {
-        let mut side = enclosure.side(if outside { SeenFrom::Front } else { SeenFrom::Back });
+        let mut side = enclosure.side(if outside { VisibleSides::Front } else { VisibleSides::Back });
         for j in 0..=20 {
             let (b_sin, b_cos) = (std::f64::consts::PI * share * f64::from(j) / 20.0).sin_cos();
             let at = |i: i32| {
@@ -155,7 +155,7 @@ mod tests {
     }
 
     fn plate(enclosure: &mut Enclosure, height: f64, up: bool) {
-        let mut side = enclosure.side(if up { SeenFrom::Front } else { SeenFrom::Back });
+        let mut side = enclosure.side(if up { VisibleSides::Front } else { VisibleSides::Back });
         for j in 0..9 {
             side.row(&(0..9).map(|i| [f64::from(i), f64::from(j), height]).collect::<Vec<_>>());
         }

@@ -1,7 +1,7 @@
 //! Light along the whole length of a ray in the volume, up to its end: against the law of Beer and Lambert in closed
 //! form.
 
-use super::looks::{look, picture, StoredVoxels};
+use super::appearances::{look, picture, StoredVoxels};
 use super::{cameras, rays, DIMS, DT, SIZE, UNIT};
 use kernels::rays::{ColourOpacity, Manner, RaySetting, Scene, Shading, TransferFunction, VoxelPaint};
 use render::raycast::{cast_until, CastOptions, RayEnds};

@@ -1,14 +1,14 @@
 //! Rays through volumes: against an exact reference in double precision, and equal bit for bit under all resources.
 
+mod appearances;
 mod crowded;
+mod deadlines;
 #[path = "../../../extract/tests/holes/mod.rs"]
 mod holes;
-mod hurried;
-mod kept;
 mod lengths;
-mod looks;
 mod missing;
 mod series;
+mod shared_bricks;
 mod stops;
 
 use field::volume::{ArraySpec, ChannelSpec, LevelSpec, PlaceSpec, Volume, VolumeKind, VolumeSpec};

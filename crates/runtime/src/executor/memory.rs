@@ -1,7 +1,7 @@
 //! Memory for the tasks of a thread, and which tasks are dropped without it.
 
 use super::body::TaskSlot;
-use super::scheduler::Waiting;
+use super::scheduler::WaitingTask;
 use super::shared::Queue;
 use super::thread::Thread;
 use super::work::{Budgeted, Windowed};
@@ -61,7 +61,7 @@ impl<W: Windowed + Budgeted> Thread<'_, W> {
     }
 
     /// Charges the state of a task that is to begin. A refused charge is tried again only if there is no other task.
-    pub(crate) fn begin<T>(&mut self, mut charge: impl FnMut(&Pager) -> Result<T, Full>) -> Result<T, Refused> {
+    pub(crate) fn begin<T>(&mut self, mut charge: impl FnMut(&Pager) -> Result<T, Full>) -> Result<T, ChargeRefusal> {
         let s = self.shared;
         let began = Instant::now();
         loop {
@@ -76,7 +76,7 @@ impl<W: Windowed + Budgeted> Thread<'_, W> {
     /// of their last steps, and pages on their way arrive and can be dropped. Then tasks that no thread steps are
     /// dropped: this one has more to lose, or is done, or nothing else moves. If two threads insist, the second drops
     /// its task or leaves it waiting.
-    pub(crate) fn insist<T>(&mut self, mut charge: impl FnMut(&Pager) -> Result<T, Full>) -> Result<T, Refused> {
+    pub(crate) fn insist<T>(&mut self, mut charge: impl FnMut(&Pager) -> Result<T, Full>) -> Result<T, ChargeRefusal> {
         match self.charged(&mut charge) {
             Ok(done) => Ok(done),
             Err(refused) => {
@@ -94,8 +94,8 @@ impl<W: Windowed + Budgeted> Thread<'_, W> {
     fn insist_on<T>(
         &mut self,
         mut charge: impl FnMut(&Pager) -> Result<T, Full>,
-        mut refused: Refused,
-    ) -> Result<T, Refused> {
+        mut refused: ChargeRefusal,
+    ) -> Result<T, ChargeRefusal> {
         let s = self.shared;
         let first = s.insists.try_lock();
         let another = first.is_err();
@@ -117,11 +117,14 @@ impl<W: Windowed + Budgeted> Thread<'_, W> {
                 Err(r) => r,
             };
         }
-        Err(Refused { another, ..refused })
+        Err(ChargeRefusal { another, ..refused })
     }
 
     /// One attempt. This thread first releases all it can.
-    pub(crate) fn charged<T>(&mut self, charge: &mut impl FnMut(&Pager) -> Result<T, Full>) -> Result<T, Refused> {
+    pub(crate) fn charged<T>(
+        &mut self,
+        charge: &mut impl FnMut(&Pager) -> Result<T, Full>,
+    ) -> Result<T, ChargeRefusal> {
         let s = self.shared;
         if let Ok(done) = charge(&s.pager) {
             return Ok(done);
@@ -133,7 +136,7 @@ impl<W: Windowed + Budgeted> Thread<'_, W> {
         while s.pager.work() {}
         // Evaluated before the charge: then the last memory of the others is free when the charge is tried.
         let alone = s.alone();
-        charge(&s.pager).map_err(|full| Refused { full, alone, another: false })
+        charge(&s.pager).map_err(|full| ChargeRefusal { full, alone, another: false })
     }
 
     /// Hands back the tasks in this thread's lanes, and drops half of those that no thread steps. False when there are
@@ -152,7 +155,7 @@ impl<W: Windowed + Budgeted> Thread<'_, W> {
                 }
                 // It may have moved since its place was last recorded.
                 slot.place = self.place(&slot);
-                self.shared.lock().scheduler.push_first(Waiting::Whole(slot));
+                self.shared.lock().scheduler.push_first(WaitingTask::Whole(slot));
             }
         }
         self.let_go();
@@ -209,7 +212,7 @@ impl<W: Windowed + Budgeted> Thread<'_, W> {
         self.cache.give_kept(&mut slot.body.charge, more);
         match self.insist(|_| slot.body.charge.grow(bytes as u64)) {
             Ok(()) => return Some(slot),
-            Err(Refused { full, alone: true, .. }) => s.fail(too_small(full, what)),
+            Err(ChargeRefusal { full, alone: true, .. }) => s.fail(too_small(full, what)),
             Err(_) => s.drop_task(slot),
         }
         None
@@ -234,7 +237,7 @@ impl<W: Windowed + Budgeted> Thread<'_, W> {
     }
 }
 
-pub(crate) struct Refused {
+pub(crate) struct ChargeRefusal {
     pub(crate) full: Full,
     /// No other task held memory.
     pub(crate) alone: bool,

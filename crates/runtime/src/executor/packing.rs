@@ -5,8 +5,8 @@
 //! stays as it is.
 
 use super::body::{Body, TaskSlot};
-use super::memory::{too_small, Refused};
-use super::scheduler::{ActiveTask, Packed, Waiting};
+use super::memory::{too_small, ChargeRefusal};
+use super::scheduler::{ActiveTask, Packed, WaitingTask};
 use super::thread::Thread;
 use super::work::{Budgeted, Windowed};
 use pager::ChargeKind;
@@ -14,19 +14,19 @@ use std::sync::atomic::Ordering::Relaxed;
 
 impl<W: Windowed + Budgeted> Thread<'_, W> {
     /// Packs a task that has reached another window, if its kind allows and there is room.
-    pub(crate) fn pack(&mut self, slot: Box<TaskSlot<W::Task>>) -> Waiting<Body<W::Task>> {
+    pub(crate) fn pack(&mut self, slot: Box<TaskSlot<W::Task>>) -> WaitingTask<Body<W::Task>> {
         let size = self.work.record_bytes();
         if size == 0 {
-            return Waiting::Whole(slot);
+            return WaitingTask::Whole(slot);
         }
-        let Some(record) = self.record(slot.window) else { return Waiting::Whole(slot) };
+        let Some(record) = self.record(slot.window) else { return WaitingTask::Whole(slot) };
         let Some(from) = self.cache.pack(size, |to| self.work.put_away(&slot.body.task, to)) else {
             self.cache.keep_record(record);
-            return Waiting::Whole(slot);
+            return WaitingTask::Whole(slot);
         };
         let ActiveTask { number, window, place, body, .. } = *slot;
         self.cache.keep(body.charge);
-        Waiting::Packed(Packed { number, window, place, record, from })
+        WaitingTask::Packed(Packed { number, window, place, record, from })
     }
 
     /// A record without a task.
@@ -54,11 +54,11 @@ impl<W: Windowed + Budgeted> Thread<'_, W> {
     }
 
     /// Unpacks a task. `None`: there is no memory for it now, and it waits on.
-    pub(crate) fn unpack(&mut self, waiting: Waiting<Body<W::Task>>) -> Option<Box<TaskSlot<W::Task>>> {
+    pub(crate) fn unpack(&mut self, waiting: WaitingTask<Body<W::Task>>) -> Option<Box<TaskSlot<W::Task>>> {
         let s = self.shared;
         let packed = match waiting {
-            Waiting::Whole(slot) => return Some(slot),
-            Waiting::Packed(packed) => packed,
+            WaitingTask::Whole(slot) => return Some(slot),
+            WaitingTask::Packed(packed) => packed,
         };
         let bytes = self.cache.taken(&packed);
         // Only this process wrote the bytes.
@@ -67,7 +67,7 @@ impl<W: Windowed + Budgeted> Thread<'_, W> {
         let mut charge = self.kept(bytes);
         // Tasks in this thread's lanes go first: this one loses nothing by waiting.
         let charged = if self.lanes.iter().any(Option::is_some) {
-            self.charged(&mut |_| charge.grow(bytes)).map_err(|refused| Refused { another: true, ..refused })
+            self.charged(&mut |_| charge.grow(bytes)).map_err(|refused| ChargeRefusal { another: true, ..refused })
         } else {
             self.insist(|_| charge.grow(bytes))
         };
@@ -85,9 +85,9 @@ impl<W: Windowed + Budgeted> Thread<'_, W> {
                     place,
                 }));
             }
-            Err(Refused { full, alone: true, .. }) => s.fail(too_small(full, "a line under way")),
+            Err(ChargeRefusal { full, alone: true, .. }) => s.fail(too_small(full, "a line under way")),
             // Its record is unchanged.
-            Err(Refused { another: true, .. }) => s.lock().scheduler.push_first(Waiting::Packed(packed)),
+            Err(ChargeRefusal { another: true, .. }) => s.lock().scheduler.push_first(WaitingTask::Packed(packed)),
             Err(_) => {
                 drop((task, charge));
                 self.cache.keep_record(packed.record);

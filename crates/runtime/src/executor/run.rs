@@ -3,7 +3,7 @@
 use super::memory::stacks;
 use super::read_ahead::Nobody;
 use super::scheduler::SchedulerPlan;
-use super::shared::{Leaving, RunState};
+use super::shared::{RunState, ThreadExit};
 use super::thread::Thread;
 use super::work::{Budgeted, RunLoad, RunStats, Windowed};
 use field::error::FieldError;
@@ -48,7 +48,7 @@ pub fn run<W: Windowed + Budgeted>(
             .map(|(n, worker)| {
                 let (shared, nobody) = (shared.clone(), nobody.clone());
                 std::thread::Builder::new().name(format!("farfield-{n}")).spawn_scoped(scope, move || {
-                    let _leaving = Leaving(&shared);
+                    let _leaving = ThreadExit(&shared);
                     Thread::new(work, &shared, (n, worker), load, nobody).run();
                 })
             })

@@ -33,7 +33,7 @@ use admission::Admission;
 use load_control::LoadControl;
 use parked::Parked;
 use ready::Ready;
-pub(crate) use task::{ActiveTask, Gone, Next, Packed, Waiting, WITHIN};
+pub(crate) use task::{ActiveTask, Gone, Next, Packed, WaitingTask, WITHIN};
 use unstarted::Unstarted;
 
 /// The tasks of a run and their bounds.
@@ -110,7 +110,7 @@ impl<T> Scheduler<T> {
 
     /// More ready tasks for a thread that took one, at most `most`, while each thread has `lanes`. The other threads
     /// keep their share, and no more tasks are taken than may wait.
-    pub(crate) fn take_more(&mut self, most: usize, lanes: usize, to: &mut impl Extend<Waiting<T>>) {
+    pub(crate) fn take_more(&mut self, most: usize, lanes: usize, to: &mut impl Extend<WaitingTask<T>>) {
         let waiting = self.load.most() / (lanes * self.threads);
         let share = (self.ready.in_first() / (2 * self.threads)).min(most).min(waiting);
         let earliest = self.windows.earliest();
@@ -132,19 +132,19 @@ impl<T> Scheduler<T> {
     }
 
     /// A task becomes ready, behind the others unless it has a place.
-    pub(crate) fn push(&mut self, waiting: Waiting<T>) {
+    pub(crate) fn push(&mut self, waiting: WaitingTask<T>) {
         let shut = self.parked.any_at(waiting.neighbourhood());
         self.ready.push(waiting, shut);
     }
 
     /// The same, before the others.
-    pub(crate) fn push_first(&mut self, waiting: Waiting<T>) {
+    pub(crate) fn push_first(&mut self, waiting: WaitingTask<T>) {
         let shut = self.parked.any_at(waiting.neighbourhood());
         self.ready.push_first(waiting, shut);
     }
 
     /// A task came from window `from` into its present one, and waits for its turn there.
-    pub(crate) fn turned(&mut self, from: u32, waiting: Waiting<T>) {
+    pub(crate) fn turned(&mut self, from: u32, waiting: WaitingTask<T>) {
         self.windows.turned(from, waiting.window());
         self.push(waiting);
     }
@@ -171,16 +171,16 @@ impl<T> Scheduler<T> {
     pub(crate) fn wake(&mut self, token: usize) {
         let Some(task) = self.unpark(token) else { return };
         if self.elder == Some(task.number) || self.load.is_short() {
-            self.push_first(Waiting::Whole(task));
+            self.push_first(WaitingTask::Whole(task));
         } else {
-            self.push(Waiting::Whole(task));
+            self.push(WaitingTask::Whole(task));
         }
     }
 
     /// The pages of the task under this token are resident, and no wake comes. It goes before the others.
     pub(crate) fn wake_first(&mut self, token: usize) {
         if let Some(task) = self.unpark(token) {
-            self.push_first(Waiting::Whole(task));
+            self.push_first(WaitingTask::Whole(task));
         }
     }
 

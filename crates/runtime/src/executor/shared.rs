@@ -219,9 +219,9 @@ impl<T: Send> Wake for RunState<T> {
 }
 
 /// A thread on its way out. If it panics its tasks are lost, and the others must not wait for them.
-pub(crate) struct Leaving<'a, T>(pub(crate) &'a RunState<T>);
+pub(crate) struct ThreadExit<'a, T>(pub(crate) &'a RunState<T>);
 
-impl<T> Drop for Leaving<'_, T> {
+impl<T> Drop for ThreadExit<'_, T> {
     fn drop(&mut self) {
         if std::thread::panicking() {
             self.0.stop.store(true, SeqCst);

@@ -7,7 +7,7 @@ use pager::{Did, Event, Pager};
 /// would make some million events.
 const TOLD_US: u64 = 1000;
 
-pub(super) struct Telling {
+pub(super) struct TaskEventBuffer {
     observed: bool,
     /// When each lane got its task, and the rounds made until then.
     lanes: [(u64, u64); LANES],
@@ -18,7 +18,7 @@ pub(super) struct Telling {
     told_rounds: u64,
 }
 
-impl Telling {
+impl TaskEventBuffer {
     pub(super) fn new(pager: &Pager) -> Self {
         let observed = pager.observed();
         Self { observed, lanes: [(0, 0); LANES], rounds: 0, begun_us: 0, untold_us: 0, told_rounds: 0 }

@@ -3,11 +3,11 @@
 //! `memory.rs` gets memory for them, and `packing.rs` packs waiting ones.
 
 use super::body::{Body, TaskSlot};
-use super::memory::{too_small, Refused};
+use super::memory::{too_small, ChargeRefusal};
 use super::read_ahead::Ahead;
-use super::scheduler::{ActiveTask, Next, Waiting, WITHIN};
+use super::scheduler::{ActiveTask, Next, WaitingTask, WITHIN};
 use super::shared::{Queue, RunState};
-use super::task_events::Telling;
+use super::task_events::TaskEventBuffer;
 use super::thread_cache::{ThreadCache, TOGETHER};
 use super::work::{Budgeted, Outcome, RunLoad, Windowed, Work};
 use field::locator::LANES;
@@ -39,15 +39,15 @@ pub(crate) struct Thread<'a, W: Work> {
     pub(crate) load: RunLoad,
     pub(crate) lanes: [Option<Box<TaskSlot<W::Task>>>; LANES],
     /// Tasks that this thread has taken and that wait for a lane.
-    pub(crate) mine: VecDeque<Waiting<Body<W::Task>>>,
+    pub(crate) mine: VecDeque<WaitingTask<Body<W::Task>>>,
     /// Tasks that reached another window, each with the window that the scheduler has for it.
-    turned: Vec<(u32, Waiting<Body<W::Task>>)>,
+    turned: Vec<(u32, WaitingTask<Body<W::Task>>)>,
     pub(crate) cache: ThreadCache,
     pub(crate) outcomes: [Outcome; LANES],
     steps: u64,
     /// Prefetches in this window and the one before, so that none is requested twice.
     ahead: Ahead,
-    telling: Telling,
+    telling: TaskEventBuffer,
 }
 
 impl<'a, W: Windowed + Budgeted> Thread<'a, W> {
@@ -74,7 +74,7 @@ impl<'a, W: Windowed + Budgeted> Thread<'a, W> {
             outcomes: core::array::from_fn(|_| fresh()),
             steps: 0,
             ahead: Ahead::new(),
-            telling: Telling::new(&shared.pager),
+            telling: TaskEventBuffer::new(&shared.pager),
         }
     }
 
@@ -160,7 +160,7 @@ impl<'a, W: Windowed + Budgeted> Thread<'a, W> {
                 let place = if W::WINDOWED { 0 } else { self.number as u64 };
                 Some(Box::new(ActiveTask { number, body: Body::new(task, charge), restarts: 0, window: 0, place }))
             }
-            Err(Refused { full, alone: true, .. }) => {
+            Err(ChargeRefusal { full, alone: true, .. }) => {
                 s.fail(too_small(full, "the state of a line"));
                 None
             }
@@ -177,8 +177,8 @@ impl<'a, W: Windowed + Budgeted> Thread<'a, W> {
     fn prefetch(&mut self, which: core::ops::Range<usize>) {
         for waiting in self.mine.range(which.start.min(self.mine.len())..which.end.min(self.mine.len())) {
             match waiting {
-                Waiting::Whole(slot) => self.work.prefetch(&mut self.context, &slot.body.task),
-                Waiting::Packed(packed) => {
+                WaitingTask::Whole(slot) => self.work.prefetch(&mut self.context, &slot.body.task),
+                WaitingTask::Packed(packed) => {
                     self.work.prefetch_away(&mut self.context, packed.window, self.cache.taken(packed));
                 }
             }
@@ -288,14 +288,14 @@ impl<'a, W: Windowed + Budgeted> Thread<'a, W> {
         let from = core::mem::replace(&mut slot.window, window);
         slot.place = self.place(&slot);
         let waiting = match self.pack(slot) {
-            Waiting::Whole(mut slot) => {
+            WaitingTask::Whole(mut slot) => {
                 let bytes = self.work.bytes(&slot.body.task);
                 // If it is dropped it is still counted in its old window.
                 slot.window = from;
                 let Some(mut slot) = self.charge(slot, bytes, "a line under way") else { return };
                 slot.window = window;
                 self.cache.shrink(&mut slot.body.charge, bytes as u64);
-                Waiting::Whole(slot)
+                WaitingTask::Whole(slot)
             }
             packed => packed,
         };

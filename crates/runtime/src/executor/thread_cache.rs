@@ -5,7 +5,7 @@
 //! would come on top (of 6,000 tasks at 10 MiB up to 1.3 MiB).
 
 use super::records::Records;
-use super::scheduler::{Packed, Waiting};
+use super::scheduler::{Packed, WaitingTask};
 use field::simd::{prefetch, CACHE_LINE};
 use pager::{Charge, ChargeKind, Pager};
 use std::collections::VecDeque;
@@ -44,15 +44,20 @@ impl ThreadCache {
 
     /// Copies the records of taken tasks; none are left from before. They were written a window ago at any place. So
     /// all are prefetched into the cache before the first is copied.
-    pub(crate) fn take<T>(&mut self, first: &mut Waiting<T>, more: &mut VecDeque<Waiting<T>>, records: &mut Records) {
+    pub(crate) fn take<T>(
+        &mut self,
+        first: &mut WaitingTask<T>,
+        more: &mut VecDeque<WaitingTask<T>>,
+        records: &mut Records,
+    ) {
         self.size = records.size();
         self.taken.clear();
-        for record in core::iter::once(&*first).chain(&*more).filter_map(Waiting::record) {
+        for record in core::iter::once(&*first).chain(&*more).filter_map(WaitingTask::record) {
             let bytes = records.get(record);
             (0..bytes.len()).step_by(CACHE_LINE).for_each(|at| prefetch(&raw const bytes[at]));
         }
         for waiting in core::iter::once(first).chain(more) {
-            if let Waiting::Packed(packed) = waiting {
+            if let WaitingTask::Packed(packed) = waiting {
                 packed.from = self.taken.len();
                 self.taken.extend_from_slice(records.get(packed.record));
             }
@@ -76,8 +81,8 @@ impl ThreadCache {
         Some(from)
     }
 
-    pub(crate) fn hand_back<T>(&self, waiting: &Waiting<T>, records: &mut Records) {
-        if let Waiting::Packed(packed) = waiting {
+    pub(crate) fn hand_back<T>(&self, waiting: &WaitingTask<T>, records: &mut Records) {
+        if let WaitingTask::Packed(packed) = waiting {
             records.set(packed.record, &self.put[packed.from..packed.from + records.size()]);
         }
     }

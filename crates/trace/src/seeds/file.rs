@@ -19,24 +19,24 @@ const MAX_LINE_BYTES: u64 = 64 << 10;
 const BLOCK: usize = 4096;
 
 /// Why a file gives no seeds: its content, which is reported with its name, or another error.
-enum Failed {
+enum SeedFileError {
     Content(String),
     Else(SeedError),
 }
 
-impl From<String> for Failed {
+impl From<String> for SeedFileError {
     fn from(reason: String) -> Self {
         Self::Content(reason)
     }
 }
 
-impl From<&str> for Failed {
+impl From<&str> for SeedFileError {
     fn from(reason: &str) -> Self {
         Self::Content(reason.to_owned())
     }
 }
 
-impl From<SeedError> for Failed {
+impl From<SeedError> for SeedFileError {
     fn from(e: SeedError) -> Self {
         Self::Else(e)
     }
@@ -59,8 +59,8 @@ pub(crate) fn open(path: &Path, reading: &mut SeedContext<'_, '_>) -> Result<See
             Err(SeedError::File { path: path.to_path_buf(), reason: "holds no points".into() })
         }
         Ok(()) => Ok(Seeds::List(Arc::new(list))),
-        Err(Failed::Content(reason)) => Err(SeedError::File { path: path.to_path_buf(), reason }),
-        Err(Failed::Else(e)) => Err(e),
+        Err(SeedFileError::Content(reason)) => Err(SeedError::File { path: path.to_path_buf(), reason }),
+        Err(SeedFileError::Else(e)) => Err(e),
     }
 }
 
@@ -79,7 +79,7 @@ fn point(numbers: &[f64], dimension: Dimension) -> Result<[f64; 3], String> {
 /// Text: one point a line, separated by commas, semicolons or white space. A line of names may come first. Then the
 /// columns `x`, `y`, `z` are read (also `X`, and ParaView's `Points:0`). Without names there are two or three columns.
 /// Lines that begin with `#` are skipped.
-fn csv(source: &dyn ReadAt, reading: &mut SeedContext<'_, '_>, list: &mut PointList) -> Result<(), Failed> {
+fn csv(source: &dyn ReadAt, reading: &mut SeedContext<'_, '_>, list: &mut PointList) -> Result<(), SeedFileError> {
     let mut section = Section::new(source, 0, source.len());
     let dimension = reading.dimension;
     let mut line = Vec::new();
@@ -156,7 +156,7 @@ fn named(cells: &[&str], dimension: Dimension) -> Option<Vec<usize>> {
 }
 
 /// A NumPy array of shape (N, 3) or (N, 2), or of one point (3,) or (2,).
-fn npy(source: &Arc<dyn ReadAt>, reading: &mut SeedContext<'_, '_>, list: &mut PointList) -> Result<(), Failed> {
+fn npy(source: &Arc<dyn ReadAt>, reading: &mut SeedContext<'_, '_>, list: &mut PointList) -> Result<(), SeedFileError> {
     let mut head = vec![0; source.len().min(npy::MAX_HEADER_BYTES as u64) as usize];
     source.read_at(0, &mut head).map_err(|e| e.to_string())?;
     let header = npy::parse(&head)?;
@@ -184,7 +184,7 @@ fn npy(source: &Arc<dyn ReadAt>, reading: &mut SeedContext<'_, '_>, list: &mut P
     push_column(&column, reading, list)
 }
 
-fn vtp(source: &Arc<dyn ReadAt>, reading: &mut SeedContext<'_, '_>, list: &mut PointList) -> Result<(), Failed> {
+fn vtp(source: &Arc<dyn ReadAt>, reading: &mut SeedContext<'_, '_>, list: &mut PointList) -> Result<(), SeedFileError> {
     let decoded = new_log(reading.held.sibling())?;
     for piece in open_vtp(source, Want::Points, decoded)? {
         if let Some(points) = piece.points {
@@ -194,7 +194,7 @@ fn vtp(source: &Arc<dyn ReadAt>, reading: &mut SeedContext<'_, '_>, list: &mut P
     Ok(())
 }
 
-fn push_column(column: &Column, reading: &mut SeedContext<'_, '_>, list: &mut PointList) -> Result<(), Failed> {
+fn push_column(column: &Column, reading: &mut SeedContext<'_, '_>, list: &mut PointList) -> Result<(), SeedFileError> {
     let mut values = Vec::new();
     let mut first = 0;
     while first < column.tuples {
@@ -212,7 +212,7 @@ fn push_column(column: &Column, reading: &mut SeedContext<'_, '_>, list: &mut Po
 }
 
 /// Reads bytes as a file of seeds of either dimension, and ignores the result.
-fn fuzz(read: impl Fn(&mut SeedContext<'_, '_>, &mut PointList) -> Result<(), Failed>) {
+fn fuzz(read: impl Fn(&mut SeedContext<'_, '_>, &mut PointList) -> Result<(), SeedFileError>) {
     for dimension in [Dimension::Two, Dimension::Three] {
         let mut watch = |_: &str, _: f64, _: f64| true;
         let mut reading = SeedContext::new(dimension, Box::new(FixedBudget::new(1 << 20)), &mut watch);

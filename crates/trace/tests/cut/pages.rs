@@ -1,6 +1,6 @@
 //! Pages in a simulated source, and the comparison of lines.
 
-use kernels::line::Joined;
+use kernels::line::JoinedLine;
 use pager::source::simulated::Simulation;
 use pager::{Extent, ExtentTarget, Located, PageError, PageErrorKind, PageId, PageMap, SourceId};
 use std::time::Duration;
@@ -51,7 +51,7 @@ impl PageMap for TestMap {
 
 /// Whether lines are equal bit for bit.
 #[allow(dead_code, reason = "not every test has lines")]
-pub fn same(a: &[Joined], b: &[Joined]) -> bool {
+pub fn same(a: &[JoinedLine], b: &[JoinedLine]) -> bool {
     let bits = |v: &[f64]| v.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
     a.len() == b.len()
         && a.iter().zip(b).all(|(p, q)| {

@@ -10,7 +10,7 @@ use field::domain::{Domains, Locator};
 use field::error::FieldError;
 use field::locator::LANES;
 use kernels::flow::{DomainFlow, ZoneOrder};
-use kernels::line::{Joined, Reason};
+use kernels::line::{JoinedLine, Reason};
 use kernels::rk::Method;
 use kernels::streamline::{Direction, Integrator, Options, Seed, StepProgress, Streamline};
 use locator::{Access, TetLocator};
@@ -53,7 +53,7 @@ fn in_memory() -> DomainFlow<TetLocator> {
     DomainFlow::new(TetLocator::new(Arc::new(mesh), Access::Memory(Arc::new(bytes))), ZoneOrder::file(1))
 }
 
-fn line(flow: &mut DomainFlow<TetLocator>, seed: &Seed, o: &Options) -> Joined {
+fn line(flow: &mut DomainFlow<TetLocator>, seed: &Seed, o: &Options) -> JoinedLine {
     let mut line = Streamline::new(seed.clone(), o, 1);
     for _ in 0..100_000 {
         if line.step(flow, o).unwrap() == StepProgress::Done {
@@ -166,7 +166,7 @@ struct Lines<'a> {
     mesh: Arc<Mesh>,
     seeds: &'a [Seed],
     options: &'a Options,
-    out: Mutex<Vec<Option<Joined>>>,
+    out: Mutex<Vec<Option<JoinedLine>>>,
 }
 
 impl Work for Lines<'_> {
@@ -211,7 +211,7 @@ fn out_of_core(
     bytes: &Bytes,
     seeds: &[Seed],
     options: &Options,
-) -> (Vec<Joined>, u64) {
+) -> (Vec<JoinedLine>, u64) {
     let config = PagerConfig { limit, policy, readers: 8, backend: Backend::Threads, observer: None };
     let pager = Pager::new(config).unwrap();
     let mesh = Arc::new(Mesh::new(vortex, linear).0.paged(bytes, &pager, simulation(limit ^ workers as u64)));
@@ -237,7 +237,7 @@ fn out_of_core_equals_in_core() {
     for method in [Integrator::Rk45, Integrator::Rk45Physical, Integrator::Fixed(Method::Rk4)] {
         let o = Options { method, direction: Direction::Both, max_steps: 150, tolerance: 1e-5, ..Options::default() };
         let mut flow = in_memory();
-        let truth: Vec<Joined> = seeds.iter().map(|s| line(&mut flow, s, &o)).collect();
+        let truth: Vec<JoinedLine> = seeds.iter().map(|s| line(&mut flow, s, &o)).collect();
         let points: usize = truth.iter().map(|l| l.points.len()).sum();
         assert!(points > 5000, "{points} points are too few to mean anything");
         let least = closure + (512 << 10);

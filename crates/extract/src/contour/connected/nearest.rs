@@ -12,13 +12,13 @@
 //! are no obstacle within the first cells.
 //!
 //! # Practice
-//! [`Growing::nearest`]. The result follows from the data alone. Cells at equal distance are visited in their order,
+//! [`PartGrowth::nearest`]. The result follows from the data alone. Cells at equal distance are visited in their order,
 //! and of sheets at equal distance the first is used.
 
-use super::{held, ConnectedRegion, Growing, TileKey, ZonePoint, OF_CELL};
+use super::{held, ConnectedRegion, PartGrowth, TileKey, ZonePoint, OF_CELL};
 use crate::contour::grid::meet;
 use field::error::FieldError;
-use kernels::surface::{cases, Cases, Edge, Level, Needed, NodePositions, LEAST, NODE};
+use kernels::surface::{cases, Cases, Edge, Level, NodePositions, NodeSet, LEAST, NODE};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 
@@ -70,7 +70,7 @@ impl NodeTile {
     }
 }
 
-impl Growing<'_> {
+impl PartGrowth<'_> {
     /// The sheet nearest to a place, if one is within `reach` cells of it. It is the nearest within reach, or with
     /// `farther` the nearest of all. `told` returns whether to continue.
     pub(super) fn nearest(
@@ -231,7 +231,7 @@ impl Growing<'_> {
         self.worker.release();
         let nodes = match held(self.pager, &self.worker, reads, page)? {
             Ok((pages, _holds)) => {
-                let mut needed = Needed::new(first, size);
+                let mut needed = NodeSet::new(first, size);
                 let all = (0..count as u32).map(|n| [n % size[0], n / size[0] % size[1], n / size[0] / size[1]]);
                 let all: Vec<Edge> = all.map(|[i, j, k]| Edge::new(i, j, k, NODE)).collect();
                 needed.add_ends(first, &all);

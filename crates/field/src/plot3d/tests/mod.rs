@@ -4,9 +4,9 @@
 #![allow(clippy::cloned_ref_to_slice_refs)]
 
 mod bad;
-mod kept;
 mod real;
 mod records;
+mod text_cache;
 mod times;
 mod variants;
 

@@ -86,7 +86,8 @@ impl RowGroupDrawing<'_, '_> {
         let end = cuts.last().map_or(from, |cut| cut.end);
         self.see(&cuts)?;
         let canvases = &mut self.canvases[..cuts.len()];
-        let mut going = Going { share: (from + end) as f32 / 2.0 / stage.size()[1] as f32, progress, stopped: false };
+        let mut going =
+            CastProgress { share: (from + end) as f32 / 2.0 / stage.size()[1] as f32, progress, stopped: false };
         loop {
             let any = AtomicBool::new(false);
             each(canvases, &cuts, |canvas, _| {
@@ -134,7 +135,7 @@ impl RowGroupDrawing<'_, '_> {
             seen.iter().for_each(|canvas| canvas.add_depths(stage, &mut depths));
             (end, used, times) = (cuts.last().map_or(height, |cut| cut.end), used + more, times + 1);
         }
-        let mut going = Going { share: (from + end) as f32 / 2.0 / height as f32, progress, stopped: false };
+        let mut going = CastProgress { share: (from + end) as f32 / 2.0 / height as f32, progress, stopped: false };
         let haze = going.gathered(stage, &depths)?;
         drop(depths);
         let mut first = from;
@@ -154,13 +155,13 @@ impl RowGroupDrawing<'_, '_> {
 }
 
 /// Progress while rays are cast.
-struct Going<'p> {
+struct CastProgress<'p> {
     share: f32,
     progress: &'p mut dyn FnMut(f32) -> bool,
     stopped: bool,
 }
 
-impl Going<'_> {
+impl CastProgress<'_> {
     /// Gathered light up to some depths.
     fn gathered(&mut self, stage: &Stage<'_>, depths: &Depths) -> Result<Option<HazeRows>, PictureError> {
         let (share, stopped) = (self.share, &mut self.stopped);

@@ -5,7 +5,7 @@
 //! is also shut while that task is amid the window and lacks the page beyond. The crowd may not need that page, but the
 //! thread has other tasks. Decision 042 has the figures (docs/decisions/042-crowds-wait-as-one.md).
 
-use super::task::{ActiveTask, Gone, Packed, Waiting, WITHIN};
+use super::task::{ActiveTask, Gone, Packed, WaitingTask, WITHIN};
 use std::collections::BTreeMap;
 
 /// Place and number of a task.
@@ -89,14 +89,14 @@ impl<T> Crowds<T> {
     }
 
     /// Adds a task. `shut`: others wait for pages in its neighbourhood.
-    pub(crate) fn push(&mut self, waiting: Waiting<T>, shut: bool) {
+    pub(crate) fn push(&mut self, waiting: WaitingTask<T>, shut: bool) {
         let (key, fresh) = match waiting {
-            Waiting::Whole(task) if task.restarts > 0 => {
+            WaitingTask::Whole(task) if task.restarts > 0 => {
                 self.woken.insert((task.place, task.number), task);
                 return;
             }
-            Waiting::Whole(task) => ((task.place, task.number), Fresh::Whole(task)),
-            Waiting::Packed(packed) => ((packed.place, packed.number), Fresh::Packed(packed.record)),
+            WaitingTask::Whole(task) => ((task.place, task.number), Fresh::Whole(task)),
+            WaitingTask::Packed(packed) => ((packed.place, packed.number), Fresh::Packed(packed.record)),
         };
         let crowds = if shut { &mut self.shut } else { &mut self.crowds };
         let crowd = crowds.entry(key.0 >> WITHIN).or_insert_with(Crowd::new);
@@ -123,7 +123,7 @@ impl<T> Crowds<T> {
         self.len() - self.kept_back
     }
 
-    pub(crate) fn pop(&mut self, window: u32) -> Option<Waiting<T>> {
+    pub(crate) fn pop(&mut self, window: u32) -> Option<WaitingTask<T>> {
         let (woken, crowd) = if self.low_first {
             (self.woken.first_key_value(), self.crowds.first_key_value())
         } else {
@@ -133,7 +133,7 @@ impl<T> Crowds<T> {
         if let Some(key) = woken {
             let at = key.0 >> WITHIN;
             if crowd.is_none_or(|crowd| at == crowd || (at < crowd) == self.low_first) {
-                return self.woken.remove(&key).map(Waiting::Whole);
+                return self.woken.remove(&key).map(WaitingTask::Whole);
             }
         }
         let mut entry = if self.low_first { self.crowds.first_entry() } else { self.crowds.last_entry() }?;
@@ -143,8 +143,8 @@ impl<T> Crowds<T> {
         }
         self.fresh -= usize::from(next.is_some());
         next.map(|(key, fresh)| match fresh {
-            Fresh::Whole(task) => Waiting::Whole(task),
-            Fresh::Packed(record) => Waiting::packed(key.1, window, key.0, record),
+            Fresh::Whole(task) => WaitingTask::Whole(task),
+            Fresh::Packed(record) => WaitingTask::packed(key.1, window, key.0, record),
         })
     }
 
@@ -214,7 +214,7 @@ mod tests {
 
     #[test]
     fn what_crowds_take_is_charged_with_their_records() {
-        let packed = |number: u64, place: u64| Waiting::packed(number, 0, place, number as u32);
+        let packed = |number: u64, place: u64| WaitingTask::packed(number, 0, place, number as u32);
         // Each alone, all in one crowd, and some in each.
         for each in [1, 2, 3, 5, 40, 4000] {
             let mut crowds = Crowds::<()>::new(true);
@@ -223,7 +223,7 @@ mod tests {
                 assert!(bytes(&crowds) <= OF_RECORD * crowds.len(), "{n} of {each}: {}", bytes(&crowds));
             }
             for n in 0..4000 {
-                let Some(Waiting::Packed(next)) = crowds.pop(0) else { panic!("{n} of {each}") };
+                let Some(WaitingTask::Packed(next)) = crowds.pop(0) else { panic!("{n} of {each}") };
                 assert_eq!(next.number, n, "low first");
                 // The last few of a crowd have the room of a few.
                 let most = OF_RECORD * crowds.len() + FEW * size_of::<(TaskKey, Fresh<()>)>() + 90;

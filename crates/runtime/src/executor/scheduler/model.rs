@@ -1,7 +1,7 @@
 //! The scheduler's rules in their plainest form: tasks in one list, and everything else counted from it when needed.
 
 use super::load_control::LoadControl;
-use super::{Next, SchedulerPlan, Waiting, WITHIN};
+use super::{Next, SchedulerPlan, WaitingTask, WITHIN};
 
 type At = (u32, u64);
 
@@ -243,10 +243,10 @@ impl Model {
         more
     }
 
-    pub(super) fn push(&mut self, waiting: &Waiting<()>, first: bool) {
+    pub(super) fn push(&mut self, waiting: &WaitingTask<()>, first: bool) {
         let (restarted, packed) = match waiting {
-            Waiting::Whole(task) => (task.restarts > 0, false),
-            Waiting::Packed(_) => (false, true),
+            WaitingTask::Whole(task) => (task.restarts > 0, false),
+            WaitingTask::Packed(_) => (false, true),
         };
         let (number, window, place) = (waiting.number(), waiting.window(), waiting.place());
         self.push_idle(Idle { number, window, place, restarted, packed, token: None, late: None }, first);
@@ -260,7 +260,7 @@ impl Model {
         self.idle.insert(if first { 0 } else { self.idle.len() }, task);
     }
 
-    pub(super) fn turned(&mut self, from: u32, waiting: &Waiting<()>) {
+    pub(super) fn turned(&mut self, from: u32, waiting: &WaitingTask<()>) {
         let of = self.active.iter_mut().find(|(number, window)| *number == waiting.number() && *window == from);
         of.expect("it is active").1 = waiting.window();
         self.push(waiting, false);

@@ -13,7 +13,7 @@
 //! were stopped. In the order of places they read it three times, and less since their states are packed.
 
 use super::crowds::Crowds;
-use super::task::{ActiveTask, Gone, Waiting, Where};
+use super::task::{ActiveTask, Gone, WaitingTask, Where};
 use std::collections::{BTreeMap, VecDeque};
 
 /// Windows that tasks may be ahead of the earliest.
@@ -36,9 +36,9 @@ impl<T> Ready<T> {
     }
 
     /// Adds a task, behind the others unless it has a place. `shut`: others wait for pages in its neighbourhood.
-    pub(crate) fn push(&mut self, waiting: Waiting<T>, shut: bool) {
+    pub(crate) fn push(&mut self, waiting: WaitingTask<T>, shut: bool) {
         match waiting {
-            Waiting::Whole(task) if !self.windowed => self.queue.push_back(task),
+            WaitingTask::Whole(task) if !self.windowed => self.queue.push_back(task),
             waiting => {
                 let window = waiting.window();
                 self.windows.entry(window).or_insert_with(|| Crowds::new(window % 2 == 0)).push(waiting, shut);
@@ -47,9 +47,9 @@ impl<T> Ready<T> {
     }
 
     /// Adds a task, before the others unless it has a place.
-    pub(crate) fn push_first(&mut self, waiting: Waiting<T>, shut: bool) {
+    pub(crate) fn push_first(&mut self, waiting: WaitingTask<T>, shut: bool) {
         match waiting {
-            Waiting::Whole(task) if !self.windowed => self.queue.push_front(task),
+            WaitingTask::Whole(task) if !self.windowed => self.queue.push_front(task),
             waiting => self.push(waiting, shut),
         }
     }
@@ -70,19 +70,19 @@ impl<T> Ready<T> {
 
     /// The next ready task for a thread, while `earliest` is the earliest window. In a run without windows the elder
     /// goes before a thread's own.
-    pub(crate) fn pop_for(&mut self, thread: usize, earliest: u32, elder: Option<u64>) -> Option<Waiting<T>> {
+    pub(crate) fn pop_for(&mut self, thread: usize, earliest: u32, elder: Option<u64>) -> Option<WaitingTask<T>> {
         if self.by_thread && !self.is_first(elder) {
             if let Some(own) = self.queue.iter().position(|task| task.place == thread as u64) {
-                return self.queue.remove(own).map(Waiting::Whole);
+                return self.queue.remove(own).map(WaitingTask::Whole);
             }
         }
         self.pop(earliest)
     }
 
     /// The next ready task for any thread.
-    pub(crate) fn pop(&mut self, earliest: u32) -> Option<Waiting<T>> {
+    pub(crate) fn pop(&mut self, earliest: u32) -> Option<WaitingTask<T>> {
         if !self.windowed {
-            return self.queue.pop_front().map(Waiting::Whole);
+            return self.queue.pop_front().map(WaitingTask::Whole);
         }
         let mut windows = self.windows.range_mut(..=earliest + AHEAD);
         let (&window, crowds) = windows.find(|(_, crowds)| crowds.may_go_on() > 0)?;
@@ -156,7 +156,7 @@ mod tests {
         Box::new(ActiveTask { number, body: (), restarts: 0, window, place: number })
     }
 
-    fn number(waiting: &Waiting<()>) -> u64 {
+    fn number(waiting: &WaitingTask<()>) -> u64 {
         waiting.number()
     }
 
@@ -165,14 +165,14 @@ mod tests {
         let mut ready = Ready::new(true, false);
         for (n, record) in [(0, None), (1, Some(7)), (2, None), (3, Some(8))] {
             ready.push(
-                record.map_or_else(|| Waiting::Whole(task(n, 0)), |record| Waiting::packed(n, 0, n, record)),
+                record.map_or_else(|| WaitingTask::Whole(task(n, 0)), |record| WaitingTask::packed(n, 0, n, record)),
                 false,
             );
         }
         assert_eq!(ready.len(), 4);
         assert_eq!(ready.pop(0).map(|waiting| number(&waiting)), Some(0));
         match ready.pop(0) {
-            Some(Waiting::Packed(packed)) => assert_eq!((packed.number, packed.place, packed.record), (1, 1, 7)),
+            Some(WaitingTask::Packed(packed)) => assert_eq!((packed.number, packed.place, packed.record), (1, 1, 7)),
             _ => panic!("the task at the second place is in a record"),
         }
         let mut gone = Gone::default();
@@ -192,9 +192,9 @@ mod tests {
                 if n == 4 || n % 3 == 1 || n == 8 {
                     let mut task = task(n, window);
                     (task.place, task.restarts) = (place, u32::from(n == 4));
-                    ready.push(Waiting::Whole(task), is_shut);
+                    ready.push(WaitingTask::Whole(task), is_shut);
                 } else {
-                    ready.push(Waiting::packed(n, window, place, n as u32), is_shut);
+                    ready.push(WaitingTask::packed(n, window, place, n as u32), is_shut);
                 }
             }
             if !late {
@@ -237,7 +237,7 @@ mod tests {
         // A task that joins a crowd that has begun goes next.
         ready.open((2, 0));
         assert_eq!((ready.in_first(), ready.pop(2).map(|waiting| number(&waiting))), (3, Some(0)));
-        ready.push(Waiting::packed(9, 2, 2, 9), false);
+        ready.push(WaitingTask::packed(9, 2, 2, 9), false);
         ready.shut((2, 0));
         assert_eq!(ready.in_first(), 0);
         ready.open((2, 0));
@@ -252,9 +252,9 @@ mod tests {
             if n % 2 == 0 {
                 let mut task = task(n, 0);
                 task.place = place;
-                ready.push(Waiting::Whole(task), is_shut);
+                ready.push(WaitingTask::Whole(task), is_shut);
             } else {
-                ready.push(Waiting::packed(n, 0, place, n as u32), is_shut);
+                ready.push(WaitingTask::packed(n, 0, place, n as u32), is_shut);
             }
         }
         let mut gone = Gone::default();
@@ -274,8 +274,8 @@ mod tests {
     #[test]
     fn tasks_without_time_go_on_as_they_came() {
         let mut ready = Ready::new(false, false);
-        (0..3).for_each(|n| ready.push(Waiting::Whole(task(n, 0)), false));
-        ready.push_first(Waiting::Whole(task(9, 0)), false);
+        (0..3).for_each(|n| ready.push(WaitingTask::Whole(task(n, 0)), false));
+        ready.push_first(WaitingTask::Whole(task(9, 0)), false);
         assert!(ready.is_first(Some(9)) && !ready.is_first(Some(0)) && !ready.is_first(None));
         let mut gone = Gone::default();
         ready.drop_those(1, |task| task.number != 2, &mut gone);
@@ -289,7 +289,7 @@ mod tests {
         let of = |number: u64, thread: u64| {
             let mut task = task(number, 0);
             task.place = thread;
-            Waiting::Whole(task)
+            WaitingTask::Whole(task)
         };
         let mut ready = Ready::new(false, true);
         [(0, 1), (1, 0), (2, 1), (3, 0)].into_iter().for_each(|(n, thread)| ready.push(of(n, thread), false));

@@ -38,12 +38,12 @@ pub(crate) struct Packed {
 }
 
 #[derive(Debug)]
-pub(crate) enum Waiting<T> {
+pub(crate) enum WaitingTask<T> {
     Whole(Box<ActiveTask<T>>),
     Packed(Packed),
 }
 
-impl<T> Waiting<T> {
+impl<T> WaitingTask<T> {
     /// A task whose bytes are in its record.
     pub(crate) fn packed(number: u64, window: u32, place: u64, record: u32) -> Self {
         Self::Packed(Packed { number, window, place, record, from: 0 })
@@ -91,7 +91,7 @@ impl<T> Waiting<T> {
 
 #[derive(Debug)]
 pub(crate) enum Next<T> {
-    Ready(Waiting<T>),
+    Ready(WaitingTask<T>),
     Begin(u64),
 }
 

@@ -85,10 +85,10 @@ impl Pair {
         Self { real, model, plan, hands: Vec::new(), tokens: Vec::new(), gone: VecDeque::new(), finished: Vec::new() }
     }
 
-    fn take_up(&mut self, waiting: Waiting<()>) {
+    fn take_up(&mut self, waiting: WaitingTask<()>) {
         self.hands.push(match waiting {
-            Waiting::Whole(task) => *task,
-            Waiting::Packed(Packed { number, window, place, record, .. }) => {
+            WaitingTask::Whole(task) => *task,
+            WaitingTask::Packed(Packed { number, window, place, record, .. }) => {
                 assert_eq!(u64::from(record), number + 100, "its own record");
                 ActiveTask { number, body: (), restarts: 0, window, place }
             }
@@ -163,7 +163,7 @@ impl Pair {
             Act::TakeMore(most) => {
                 let mut more = Vec::new();
                 self.real.take_more(most, 1, &mut more);
-                let numbers: Vec<u64> = more.iter().map(Waiting::number).collect();
+                let numbers: Vec<u64> = more.iter().map(WaitingTask::number).collect();
                 assert_eq!(numbers, self.model.take_more(most, 1));
                 more.into_iter().for_each(|waiting| self.take_up(waiting));
             }
@@ -175,9 +175,9 @@ impl Pair {
                 let ActiveTask { number, window, place, .. } = task;
                 let record = number as u32 + 100;
                 let waiting = if packed {
-                    Waiting::packed(number, window, place, record)
+                    WaitingTask::packed(number, window, place, record)
                 } else {
-                    Waiting::Whole(Box::new(task))
+                    WaitingTask::Whole(Box::new(task))
                 };
                 self.model.turned(from, &waiting);
                 self.real.turned(from, waiting);
@@ -205,7 +205,7 @@ impl Pair {
             }
             Act::HandBack(n) => {
                 let Some(at) = one(n, self.hands.len()) else { return };
-                let waiting = Waiting::Whole(Box::new(self.hands.swap_remove(at)));
+                let waiting = WaitingTask::Whole(Box::new(self.hands.swap_remove(at)));
                 self.model.push(&waiting, true);
                 self.real.push_first(waiting);
             }
@@ -331,7 +331,7 @@ fn what_was_found_of_one_limit_is_forgotten_with_it() {
 #[test]
 fn a_crowd_goes_on_when_the_last_wake_has_come_whatever_became_of_the_tasks() {
     let mut scheduler = begun(7, true);
-    let fresh = |number: u64| Waiting::Whole(task(number, 0, (number % 2) << WITHIN));
+    let fresh = |number: u64| WaitingTask::Whole(task(number, 0, (number % 2) << WITHIN));
     let parked = |number: u64| {
         let mut task = task(number, 0, (number % 2) << WITHIN);
         task.restarts = 1;
@@ -367,7 +367,7 @@ fn the_earliest_window_goes_first_and_nobody_far_ahead() {
     let mut scheduler = begun(4, true);
     assert!(scheduler.passed().is_none());
     for (number, window) in [(0, 1), (1, 2), (2, 1)] {
-        scheduler.turned(0, Waiting::Whole(task(number, window, number)));
+        scheduler.turned(0, WaitingTask::Whole(task(number, window, number)));
     }
     // One is still in the first window, and waits for pages.
     assert!(scheduler.passed().is_none());

@@ -53,9 +53,9 @@ impl Saver {
 
 /// Reads a saved state; `None` if the bytes are too few or invalid.
 #[derive(Clone, Copy, Debug)]
-pub struct Saved<'a>(pub &'a [u8]);
+pub struct SavedState<'a>(pub &'a [u8]);
 
-impl Saved<'_> {
+impl SavedState<'_> {
     /// A count or number.
     pub fn whole(&mut self) -> Option<u64> {
         let (head, rest) = self.0.split_first_chunk()?;

@@ -3,7 +3,7 @@
 use super::{cameras, colours, opacities, opened, spec_of, AMPLE, DT, SIZE, UNIT};
 use kernels::rays::{Clip, Manner, RaySetting, Scene, TransferFunction, VolumeAppearance, VoxelPaint};
 use pager::{ChargeKind, Pager, PagerConfig};
-use render::raycast::{cast, CastOptions, KeptBricks};
+use render::raycast::{cast, CastOptions, SharedBricks};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -39,7 +39,7 @@ const FILM: [ViewCase; 10] = [
 fn film(folder: &Path, limit: u64, late: Option<u64>, kept: bool) -> (Vec<Vec<u32>>, Vec<u64>, u64) {
     let pager = Pager::new(PagerConfig { limit, ..PagerConfig::default() }).unwrap();
     let volume = opened(folder, spec_of(folder, Some([32, 32, 32]), 2), &pager, late);
-    let keeping = kept.then(|| Arc::new(KeptBricks::default()));
+    let keeping = kept.then(|| Arc::new(SharedBricks::default()));
     let picture = |ViewCase { camera, shift, channel, workers }: ViewCase| {
         let opacities = opacities().into_iter().map(|(v, o)| (v - shift, o)).collect();
         let look = VolumeAppearance {
