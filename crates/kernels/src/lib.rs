@@ -16,7 +16,7 @@
 //! | [`streamline`], [`pathline`], [`streakline`], [`timeline`], [`particle`] | tasks of lines and particles |
 //! | [`cellstep`], [`cellsteps`], [`rk`] | one integration step: in a cell, in four cells at once, in physical space |
 //! | [`flow`], [`unsteady`] | the sampled vector field: between zones, between time steps |
-//! | [`mod@line`], [`saved`] | points of lines, states of packed and resumed tasks |
+//! | [`mod@line`], [`saved_state`] | points of lines, states of packed and resumed tasks |
 //! | [`rays`], [`cellrays`] | rays through volumes, rays through the cells of zones |
 //! | [`draw`] | software renderer for lines, surfaces and points |
 //! | [`mod@slice`] | planes sampled at pixels |
