@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 import farfield as ff
+from farfield import _native
 from plot3d_files import Block, box, source_of, write
 from running import Command, Json, begun, start
 
@@ -483,3 +484,16 @@ def test_help_is_quick(process: Command) -> None:
         process("--help")
         times.append(time.monotonic() - begun)
     assert min(times) < 0.3
+
+
+def test_sources_that_the_extension_cannot_open_are_usage_errors() -> None:
+    resources = json.dumps({"memory_limit": 64 << 20})
+    for source, what in (
+        ("{}", "a source is a 'path', or a 'volume'"),
+        ('{"path": "a", "paht": "b"}', "source: unknown field `paht`"),
+        ('{"volume": {}}', "source: missing field"),
+        ("[", "source: "),
+    ):
+        with pytest.raises(ff.UsageError) as error:
+            _native.Dataset.open(source, resources)
+        assert what in str(error.value), source

@@ -33,7 +33,7 @@ def structured(folder: Path, **how: bool) -> Path:
 
 def rectilinear(folder: Path) -> Path:
     lines = {axis: np.array(values) for axis, values in (("x", [0.0, 1, 3]), ("y", [0.0, 2, 3, 7]), ("z", [1.0, 4]))}
-    x = np.stack(np.meshgrid(*lines.values(), indexing="ij")[::1], axis=-1).transpose(2, 1, 0, 3)
+    x = np.stack(np.meshgrid(*lines.values(), indexing="ij"), axis=-1).transpose(2, 1, 0, 3)
     return write(folder / "a.vtr", "RectilinearGrid", lines, {"p": linear(x)})
 
 

@@ -271,7 +271,7 @@ impl LineBlocks {
         }
     }
 
-    /// Writes a line with points, the first of which has number `first_point`.
+    /// Writes a line with points. Its first point has number `first_point`.
     fn put(
         &self,
         columns: &mut ColumnWriter,

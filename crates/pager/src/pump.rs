@@ -112,16 +112,11 @@ impl Pager {
         // otherwise all reads arrive, and the disk idles until half is decoded. With pages of 48 KiB and 16 readers
         // that takes 70 us a page instead of 56.
         let most = self.readers.max(32);
-        let backlog = st.reads.has_backlog(most);
-        loop {
-            if backlog {
-                break;
-            }
+        let mut may_start = !st.reads.has_backlog(most);
+        while may_start {
             let Some(at) = st.first_with_room(self.readers) else {
-                if st.reads.staged().is_empty() && st.all_room(self.readers) > 0 && self.stage(st) {
-                    continue;
-                }
-                break;
+                may_start = st.reads.staged().is_empty() && st.all_room(self.readers) > 0 && self.stage(st);
+                continue;
             };
             let Some((source, read)) = self.next_read(st, at) else { continue };
             match batches.iter_mut().find(|(s, _)| *s == source) {

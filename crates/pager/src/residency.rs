@@ -337,7 +337,10 @@ impl Residency {
 
     /// Takes the retained index page that came first, if all of them take more than `share` bytes.
     pub(crate) fn release_index(&mut self, share: u64) -> Option<PageId> {
-        let (page, bytes) = if self.indexes.bytes > share { self.indexes.queue.pop_front()? } else { return None };
+        if self.indexes.bytes <= share {
+            return None;
+        }
+        let (page, bytes) = self.indexes.queue.pop_front()?;
         self.indexes.bytes -= bytes;
         Some(page)
     }

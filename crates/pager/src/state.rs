@@ -129,19 +129,14 @@ impl PagerState {
             return (!staged.is_empty() && self.reads.in_flight() < readers).then_some(0);
         }
         // Extents are sorted by source.
-        let (mut at, mut full) = (0, None);
-        staged.iter().find_map(|s| {
-            let found = (full != Some(s.source)).then(|| self.room(s.source, readers) > 0);
-            let place = at;
-            at += 1;
-            match found {
-                Some(true) => Some(place),
-                Some(false) => {
-                    full = Some(s.source);
-                    None
-                }
-                None => None,
+        let mut full = None;
+        staged.iter().position(|s| {
+            if full == Some(s.source) {
+                return false;
             }
+            let room = self.room(s.source, readers) > 0;
+            full = (!room).then_some(s.source);
+            room
         })
     }
 

@@ -232,6 +232,8 @@ pub fn validate(
             }
             _ => {
                 let session = Session::open(source, resources, watch)?;
+                // The pages of a volume have `Dataset.check_pages`.
+                session.check_flow()?;
                 let v = runtime::validate::read_all(&session, watch)?;
                 json!({
                     "ok": v.problem_count == 0, "pages_checked": 0, "pages_unchecked": v.pages,

@@ -3,39 +3,49 @@
 use crate::session::{Resources, SettingsField, Source, SourceSpec};
 use field::error::FieldError;
 use field::options::{usage, Object};
+use field::volume::VolumeSpec;
 use pager::PolicyKind;
+use serde::Deserialize;
 use serde_json::Value;
 use std::path::PathBuf;
 
-/// A source out of JSON: a flow `{"path", "q", "function", "options"}`, or `{"volume": description}` with the tables that its
-/// reader counts.
+/// A source in JSON: a flow, or a volume.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct SourceDocument {
+    /// The description of a volume. The files of a flow are absent then.
+    volume: Option<Box<VolumeSpec>>,
+    path: Option<String>,
+    q: Option<Vec<String>>,
+    function: Option<Vec<String>>,
+    options: Option<serde_json::Map<String, Value>>,
+}
+
+impl SourceDocument {
+    /// The source of a flow. `options_name` names the options in messages.
+    ///
+    /// # Errors
+    /// [`FieldError::Usage`] of a document without a path, or of options that have another form.
+    pub fn flow(self, options_name: &'static str) -> Result<SourceSpec, FieldError> {
+        let path = self.path.ok_or_else(|| usage("a source is a 'path', or a 'volume'"))?;
+        let mut options = Object::of(Value::Object(self.options.unwrap_or_default()), options_name)?;
+        let spec = source(&path, self.q, self.function, &mut options)?;
+        options.done()?;
+        Ok(spec)
+    }
+}
+
+/// The source of a document ([`SourceDocument`]), with the tables that a volume's reader counts. The description of a
+/// volume of many files is long, so it is parsed in one pass.
 ///
 /// # Errors
 /// [`FieldError::Usage`] of text that has another form.
 pub fn dataset_source(text: &str, tables: Vec<Vec<u8>>) -> Result<Source, FieldError> {
-    let mut o = Object::parse(text, "source")?;
-    match o.take("volume") {
-        Some(spec) => {
-            o.done()?;
-            let spec = serde_json::from_value(spec).map_err(|e| usage(format!("a volume's description: {e}")))?;
-            Ok(Source::Volume(Box::new(spec), tables))
-        }
-        None => Ok(flow_source(o, "options")?.into()),
+    let mut document: SourceDocument = serde_json::from_str(text).map_err(|e| usage(format!("source: {e}")))?;
+    match document.volume.take() {
+        Some(spec) => Ok(Source::Volume(spec, tables)),
+        None => Ok(document.flow("options")?.into()),
     }
-}
-
-/// The source of a flow: `{"path", "q", "function", "options"}`. `options_name` names the options in messages.
-///
-/// # Errors
-/// [`FieldError::Usage`] of keys that have another form.
-pub fn flow_source(mut o: Object, options_name: &'static str) -> Result<SourceSpec, FieldError> {
-    let path = o.text("path")?.ok_or_else(|| o.wrong("path", "a path"))?;
-    let (q, function) = (o.texts("q")?, o.texts("function")?);
-    let mut options = Object::of(o.take("options").unwrap_or_else(|| Value::Object(Default::default())), options_name)?;
-    let spec = source(&path, Some(q), Some(function), &mut options)?;
-    options.done()?;
-    o.done()?;
-    Ok(spec)
 }
 
 /// The source in `options`: `plot3d`, `cache_dir`, `times`, `untimed`, `dt`, `grids`, `zone_order`, `define`,

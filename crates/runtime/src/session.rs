@@ -377,9 +377,7 @@ impl Session {
     /// [`FieldError::LimitTooSmall`] below [`crate::limits::SMALLEST_LIMIT`], or below a page of the open volume.
     pub fn set_limit(&self, limit: u64) -> Result<(), FieldError> {
         check_limit(limit)?;
-        if self.volume.is_some() {
-            self.limit_holds(limit)?;
-        }
+        self.limit_holds(limit)?;
         match &self.unseen {
             Some(unseen) => unseen.set_limit(&self.pager, limit),
             None => self.pager.set_limit(limit),

@@ -23,7 +23,7 @@ THEIR_L, THEIR_R, THEIR_SERIAL, THEIR_OVERLAPPED = 15.0, 12.0, 265.0, 169.0
 
 @experiment("overlap-2000", "Ten time steps, loaded and computed one after the other or overlapped (2000)")
 def measure(recorder: Recorder) -> None:
-    """Visapult's measurement (Bethel et al. 2000): N time steps, each of which takes L to load and R to compute.
+    """Visapult's measurement (Bethel et al. 2000): N time steps. Each takes L to load and R to compute.
     Serial: N (L + R). Overlapped, one step computed while the next is loaded: N max(L, R) + min(L, R). Here 20,000
     pathlines by RK45 go through N = 10 windows between 11 time steps. The store has a curvilinear grid of 129 x 129 x
     97 points. Memory holds everything and nothing is resident at the start. A step's load is the pages that particles

@@ -240,7 +240,7 @@ impl<'a> ChosenChannels<'a> {
             .collect()
     }
 
-    /// Colours that suit the channels, all of which are known.
+    /// Colours that suit the channels. All channels are known.
     fn look(&self) -> Option<SlicePaint> {
         let (view, channels) = (&self.view, &self.channels);
         match view.kind {

@@ -128,7 +128,7 @@ fn copy<const N: usize, const M: usize>(
 }
 
 /// Fills `to` with one element, by doubling copies. (Element by element, each through a call, it took two thirds of the
-/// processor time of drawing a volume most of which was never written.)
+/// processor time of drawing a volume with few written pages.)
 pub(super) fn repeat(element: &[u8], to: &mut [u8]) {
     let mut there = element.len().min(to.len());
     to[..there].copy_from_slice(&element[..there]);

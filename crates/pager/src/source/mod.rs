@@ -86,6 +86,7 @@ pub trait Completion: Send + Sync {
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct ReadForm {
     /// Most reads in flight. `None`: reads count together with those of other such sources, up to the pager's readers.
+    /// Pages are staged for all sources together: those of a full source, once staged, keep others from being staged.
     pub depth: Option<usize>,
     /// Whole pages are read as whole blocks of so many bytes, a power of two, which can bypass the page cache.
     pub block: Option<u64>,

@@ -2,7 +2,7 @@
 
 use field::error::FieldError;
 use field::options::Object;
-use runtime::options::flow_source;
+use runtime::options::SourceDocument;
 use runtime::session::{ProgressWatch, Session, SourceSpec};
 use serde_json::Value;
 use trace::options::{trace_object, Ground};
@@ -10,7 +10,9 @@ use trace::TraceSpec;
 
 /// The source of a scene: `{"path", "q", "function", "options"}`.
 pub(super) fn source(value: Value) -> Result<SourceSpec, FieldError> {
-    flow_source(Object::of(value, "scene: source")?, "scene: source: options")
+    let document: SourceDocument =
+        serde_json::from_value(value).map_err(|e| FieldError::Usage(format!("scene: source: {e}")))?;
+    document.flow("scene: source: options")
 }
 
 /// Options of a trace in a scene.
