@@ -162,7 +162,8 @@ class Dataset:
 
     def info(self, *, ranges: bool = False, progress: _Progress | None = None) -> str:
         """INFO. With `ranges`, one bounded pass computes the entries that need it, and stores them in the cache.
-        For a volume, with or without `ranges`: {"pages": {"total", "bytes"}, "levels": [{"dims", "page", "pages"}], "checked", "bytes_disk",
+        For a volume, with or without `ranges`:
+        {"pages": {"total", "bytes"}, "levels": [{"dims", "page", "pages"}], "checked", "bytes_disk",
         "bytes_memory", "limit_least_bytes"}."""
 
     def probe(self, position: tuple[float, float, float], *, fields: Sequence[str] | None = None, step: int = 0) -> str:
