@@ -39,6 +39,59 @@ pub enum PageErrorKind {
     /// A file that must exist is missing.
     #[error("missing")]
     Missing,
+    /// The file is another than at the opening of its dataset.
+    #[error("changed while it was read: it was {was}, and is {is} now; open the dataset again")]
+    Changed {
+        /// The version at the opening.
+        was: String,
+        /// The version now.
+        is: String,
+    },
+    /// A server does not answer.
+    #[error("{server} cannot be reached: {last} ({tried})")]
+    Unreachable {
+        /// Its name and port.
+        server: String,
+        /// The attempts, such as "5 times in 20 s".
+        tried: String,
+        /// The last failure.
+        last: String,
+    },
+    /// A server answers too slowly.
+    #[error("{server} did not answer in time: {last} ({tried})")]
+    TimedOut {
+        /// Its name and port.
+        server: String,
+        /// The attempts.
+        tried: String,
+        /// The last failure.
+        last: String,
+    },
+    /// A server refuses this user.
+    #[error("{server} refuses access: {message}")]
+    Unauthorized {
+        /// Its name and port.
+        server: String,
+        /// Its answer, and what to do.
+        message: String,
+    },
+    /// A server's answer breaks the protocol. It is not used.
+    #[error("{server} gave a wrong answer: {message}")]
+    Protocol {
+        /// Its name and port.
+        server: String,
+        /// The fault.
+        message: String,
+    },
+    /// The place cannot do this.
+    #[error("{0}")]
+    Unsupported(String),
+    /// A folder has too many names.
+    #[error("there are more than {most} names")]
+    TooMany {
+        /// The most that were asked for.
+        most: usize,
+    },
     /// The page with its encoded bytes and scratch is larger than the limit leaves room for.
     #[error("needs {needs} bytes at once but the memory limit leaves {limit}")]
     TooLarge {
@@ -49,9 +102,41 @@ pub enum PageErrorKind {
     },
 }
 
+impl PageErrorKind {
+    /// Whether the network or a server is the cause, and not the data.
+    pub fn is_network(&self) -> bool {
+        matches!(
+            self,
+            Self::Unreachable { .. } | Self::TimedOut { .. } | Self::Unauthorized { .. } | Self::Protocol { .. }
+        )
+    }
+
+    /// Whether the same read may succeed later.
+    pub fn is_transient(&self) -> bool {
+        matches!(self, Self::Unreachable { .. } | Self::TimedOut { .. } | Self::Protocol { .. })
+    }
+
+    /// As an error of the system, from which [`PageErrorKind::from`] gives the same kind.
+    pub fn into_io(self) -> io::Error {
+        let kind = match &self {
+            Self::Missing => io::ErrorKind::NotFound,
+            Self::Denied(_) | Self::Unauthorized { .. } => io::ErrorKind::PermissionDenied,
+            Self::Short { .. } => io::ErrorKind::UnexpectedEof,
+            Self::Unreachable { .. } => io::ErrorKind::HostUnreachable,
+            Self::TimedOut { .. } => io::ErrorKind::TimedOut,
+            Self::Unsupported(_) => io::ErrorKind::Unsupported,
+            _ => io::ErrorKind::Other,
+        };
+        io::Error::new(kind, self)
+    }
+}
+
 /// The page error for a system error.
 impl From<&io::Error> for PageErrorKind {
     fn from(e: &io::Error) -> Self {
+        if let Some(kind) = e.get_ref().and_then(|inner| inner.downcast_ref::<Self>()) {
+            return kind.clone();
+        }
         match e.kind() {
             io::ErrorKind::NotFound => Self::Missing,
             io::ErrorKind::PermissionDenied => Self::Denied(e.to_string()),

@@ -5,7 +5,7 @@ use crate::id::SourceId;
 use crate::map::{Extent, ExtentTarget};
 use crate::pager::Pager;
 use crate::reads::{ReadPart, Staged};
-use crate::source::{Buffer, Read, ReadForm};
+use crate::source::{Buffer, Read, ReadClass, ReadForm};
 use crate::state::PagerState;
 use crate::translated::Translated;
 
@@ -16,7 +16,7 @@ impl Pager {
     /// Removes the staged segment at place `at`, with those that follow it in the source.
     pub(crate) fn next_read(&self, st: &mut PagerState, at: usize) -> Option<(SourceId, Read)> {
         let first = st.reads.take_staged(at)?;
-        let form = st.form(first.source);
+        let form = st.sources.form(first.source);
         let mut parts = vec![ReadPart { active: first.active, segment: first.segment, shared: 0 }];
         let mut buffers = vec![st.reads.buffer(parts[0])?];
         let mut end = first.offset.checked_add(first.len as u64)?;
@@ -48,7 +48,12 @@ impl Pager {
             (before, piece) = (next.len, next.piece);
         }
         let segments = parts.len() as u32;
-        let token = st.begin_read(first.source, form.depth.is_some(), parts);
+        let demanded = |part: &ReadPart| {
+            let flight = st.reads.get(part.active).and_then(|a| st.flights.get(a.flight));
+            flight.is_some_and(|f| f.demand())
+        };
+        let class = if parts.iter().any(demanded) { ReadClass::Demand } else { ReadClass::Prefetch };
+        let token = st.begin_read(first.source, parts);
         let len = end - first.offset;
         st.tally.reads += 1;
         st.tally.bytes_read += len;
@@ -57,7 +62,7 @@ impl Pager {
             let (source, offset) = (first.source, first.offset);
             Event::ReadStart { read: token, source, offset, bytes: len, segments, depth: st.reads.in_flight() as u32 }
         });
-        Some((first.source, Read { token, offset: first.offset, buffers }))
+        Some((first.source, Read { token, offset: first.offset, buffers, class }))
     }
 }
 

@@ -73,6 +73,7 @@
 pub mod error;
 pub mod id;
 pub mod map;
+pub mod place;
 pub mod source;
 
 mod charge;
@@ -103,6 +104,7 @@ pub mod replay;
 mod request;
 mod residency;
 mod slab;
+mod sources;
 pub mod spin_lock;
 mod state;
 mod table;

@@ -9,6 +9,7 @@ use crate::idle::Idlers;
 use crate::ledger::{ChargeKind, Full, Ledger};
 use crate::map::PageMap;
 use crate::page_state::PageState;
+use crate::place::{self, NoSource, PlaceFile};
 use crate::policy::PolicyKind;
 use crate::pool::Pool;
 use crate::residency::Residency;
@@ -249,19 +250,20 @@ impl Pager {
             self.timed.lock().unwrap_or_else(|e| e.into_inner()).push(source.clone());
         }
         let mut st = self.lock();
-        let id = SourceId(st.sources.len() as u32);
-        if source.form().depth.is_some() {
-            st.own_depth.push(id);
-        }
-        st.sources.push(source);
+        let id = st.sources.add(source);
         drop(st);
         self.emit(|| Event::Source { source: id, name: name.into() });
         id
     }
 
-    /// Registers a local file. It is opened at its first read; the number of open files is bounded.
+    /// Registers a file, local or of a place. It is opened at its first read; the number of open files is bounded. The
+    /// reads of a URL that names no place fail.
     pub fn add_file(&self, path: &Path) -> SourceId {
-        self.add_source(FileSet::file(&self.files, path))
+        match place::of(path) {
+            Ok(None) => self.add_source(FileSet::file(&self.files, path)),
+            Ok(Some(place)) => self.add_source(Arc::new(PlaceFile::new(place, path))),
+            Err(kind) => self.add_source(Arc::new(NoSource::new(path, kind))),
+        }
     }
 
     /// Makes an unregistered source of many files. Each is opened at its first read.
@@ -274,7 +276,7 @@ impl Pager {
 
     /// A registered source.
     pub fn source(&self, id: SourceId) -> Option<Arc<dyn Source>> {
-        self.lock().sources.get(id.0 as usize).cloned()
+        self.lock().sources.get(id).cloned()
     }
 
     /// Registers an array.

@@ -109,7 +109,7 @@ impl Pager {
         let Some(mut a) = st.reads.end(active) else { return };
         let flight = a.flight;
         let error = a.error.take().map(|(source, offset, kind)| {
-            let (name, kind) = match st.sources.get(source.0 as usize) {
+            let (name, kind) = match st.sources.get(source) {
                 Some(s) => s.explain(offset, kind),
                 None => (String::new(), kind),
             };

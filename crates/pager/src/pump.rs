@@ -104,6 +104,8 @@ impl Pager {
     /// Reads to submit now, by source.
     fn gather(&self, st: &mut PagerState) -> Vec<(Arc<dyn Source>, Vec<Read>)> {
         let mut batches: Vec<(SourceId, Vec<Read>)> = Vec::new();
+        // The last chosen reads are submitted.
+        st.sources.submitted();
         if st.shrinking {
             self.shrink(st);
         }
@@ -125,7 +127,7 @@ impl Pager {
             }
         }
         self.book(st);
-        batches.into_iter().filter_map(|(s, reads)| Some((st.sources.get(s.0 as usize)?.clone(), reads))).collect()
+        batches.into_iter().filter_map(|(s, reads)| Some((st.sources.get(s)?.clone(), reads))).collect()
     }
 
     fn shrink(&self, st: &mut PagerState) {
@@ -182,7 +184,10 @@ impl Pager {
                     Start::Started => {
                         staged += 1;
                         last = id;
-                        st.reads.staged().range(seen..).for_each(|segment| runs.add(segment, &st.form(segment.source)));
+                        st.reads
+                            .staged()
+                            .range(seen..)
+                            .for_each(|segment| runs.add(segment, &st.sources.form(segment.source)));
                         seen = st.reads.staged().len();
                     }
                     Start::Moved => {}
@@ -329,7 +334,7 @@ impl Pager {
                 }
                 let body = 0..encoded_len;
                 let mut job = Translated { segments, encoded_len, body, scratch_len, found, ..Translated::default() };
-                if let Some(block) = job.segments.first().and_then(|first| st.form(first.source).block) {
+                if let Some(block) = job.segments.first().and_then(|first| st.sources.form(first.source).block) {
                     widen(&mut job, block);
                 }
                 job

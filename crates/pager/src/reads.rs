@@ -149,6 +149,7 @@ pub(crate) struct Reads {
     reads: SlotMap<ReadUnderway>,
     /// 4. The reads in `reads` of each source with a depth of its own.
     own: HashMap<SourceId, usize>,
+    own_total: usize,
     serial: u32,
     /// 5. Active pages whose extents have all arrived, each once, until a worker takes them.
     arrived: VecDeque<u32>,
@@ -311,6 +312,7 @@ impl Reads {
         let serial = self.serial;
         if own {
             *self.own.entry(source).or_default() += 1;
+            self.own_total += 1;
         }
         let index = self.reads.insert(ReadUnderway { source, own, serial, parts });
         u64::from(serial) << 32 | u64::from(index)
@@ -323,6 +325,10 @@ impl Reads {
         let read = self.reads.remove(index)?;
         if let Some(count) = self.own.get_mut(&read.source).filter(|_| read.own) {
             *count -= 1;
+            self.own_total -= 1;
+            if *count == 0 {
+                self.own.remove(&read.source);
+            }
         }
         Some(read.parts)
     }
@@ -334,7 +340,7 @@ impl Reads {
 
     /// Reads at the sources without a depth of their own.
     pub(crate) fn shared_in_flight(&self) -> usize {
-        self.reads.len() - self.own.values().sum::<usize>()
+        self.reads.len() - self.own_total
     }
 
     /// Reads at a source with a depth of its own.

@@ -8,7 +8,7 @@ use crate::pins::Pins;
 use crate::priority::Wake;
 use crate::reads::{ReadPart, Reads};
 use crate::residency::Residency;
-use crate::source::{ReadForm, Source};
+use crate::sources::Sources;
 use crate::touched::Touched;
 use std::sync::Arc;
 
@@ -40,9 +40,7 @@ pub(crate) struct LockedCounters {
 /// See the module.
 pub(crate) struct PagerState {
     pub(crate) maps: Vec<Arc<dyn PageMap>>,
-    pub(crate) sources: Vec<Arc<dyn Source>>,
-    /// Sources with a depth of their own.
-    pub(crate) own_depth: Vec<SourceId>,
+    pub(crate) sources: Sources,
     pub(crate) workers: Vec<Arc<Pins>>,
     pub(crate) worker_serial: u32,
 
@@ -77,8 +75,7 @@ impl PagerState {
     pub(crate) fn new(residency: Residency) -> Self {
         Self {
             maps: Vec::new(),
-            sources: Vec::new(),
-            own_depth: Vec::new(),
+            sources: Sources::default(),
             workers: Vec::new(),
             worker_serial: 0,
             flights: Flights::default(),
@@ -103,39 +100,30 @@ impl PagerState {
         self.maps.get(page.array.0 as usize)
     }
 
-    /// The reads that suit a source.
-    pub(crate) fn form(&self, source: SourceId) -> ReadForm {
-        self.sources.get(source.0 as usize).map(|s| s.form()).unwrap_or_default()
-    }
-
-    /// Reads that a source may start now. `readers`: at all sources together that have no depth of their own.
+    /// Reads that a source may start now. `readers`: at all sources together without another limit.
     fn room(&self, source: SourceId, readers: usize) -> usize {
-        match self.form(source).depth {
-            None => readers.saturating_sub(self.reads.shared_in_flight()),
-            Some(depth) => depth.max(1).saturating_sub(self.reads.own_in_flight(source)),
-        }
+        self.sources.room(source, &self.reads, readers)
     }
 
     /// Reads that all sources may start now.
     pub(crate) fn all_room(&self, readers: usize) -> usize {
-        let own = self.own_depth.iter().map(|source| self.room(*source, readers));
-        own.fold(readers.saturating_sub(self.reads.shared_in_flight()), usize::saturating_add)
+        self.sources.all_room(&self.reads, readers)
     }
 
     /// The place of the first staged extent whose source may start a read.
     pub(crate) fn first_with_room(&self, readers: usize) -> Option<usize> {
         let staged = self.reads.staged();
-        if self.own_depth.is_empty() {
+        if !self.sources.any_own_limit() {
             return (!staged.is_empty() && self.reads.in_flight() < readers).then_some(0);
         }
         // Extents are sorted by source.
-        let mut full = None;
+        let mut full: Option<SourceId> = None;
         staged.iter().position(|s| {
-            if full == Some(s.source) {
+            if full.is_some_and(|full| self.sources.same_limit(full, s.source)) {
                 return false;
             }
             let room = self.room(s.source, readers) > 0;
-            full = (!room).then_some(s.source);
+            full = if room { full } else { Some(s.source) };
             room
         })
     }
@@ -153,7 +141,9 @@ impl PagerState {
     }
 
     /// Starts a read of these parts. Returns its token.
-    pub(crate) fn begin_read(&mut self, source: SourceId, own: bool, parts: Vec<ReadPart>) -> u64 {
+    pub(crate) fn begin_read(&mut self, source: SourceId, parts: Vec<ReadPart>) -> u64 {
+        let own = self.sources.has_own_limit(source);
+        self.sources.choose(source);
         for part in &parts {
             if let Some(flight) = self.reads.issue(*part) {
                 self.flights.go(flight, PageState::Reading);
@@ -164,7 +154,8 @@ impl PagerState {
 
     /// Bytes of queues, lists and maps.
     pub(crate) fn bookkeeping(&self) -> u64 {
-        (self.flights.bytes() + self.residency.bytes()) as u64 + self.reads.bytes() + self.touched.bytes()
+        let lists = (self.flights.bytes() + self.residency.bytes()) as u64 + self.reads.bytes();
+        lists + self.touched.bytes() + self.sources.held_bytes()
     }
 
     /// Frees the memory of lists that a burst of requests has left, if they are empty now. False if they are not.

@@ -1,6 +1,6 @@
 //! The properties of every source. An implementor's test calls [`check`].
 
-use super::{Buffer, Completion, Read, Source};
+use super::{Buffer, Completion, Read, ReadClass, Source};
 use crate::error::PageErrorKind;
 use std::collections::HashMap;
 use std::sync::{Arc, Condvar, Mutex};
@@ -48,6 +48,7 @@ fn read(source: &dyn Source, ranges: &[(u64, Vec<usize>)]) -> Vec<(Result<(), Pa
         token: 1000 + i as u64,
         offset: *offset,
         buffers: m.iter_mut().map(|b| Buffer { ptr: b.as_mut_ptr(), len: b.len() }).collect(),
+        class: ReadClass::Demand,
     });
     source.submit(batch.collect(), &done);
     let mut results = log.wait(ranges.len());
@@ -136,7 +137,7 @@ pub fn check(make: impl Fn(Vec<u8>) -> Arc<dyn Source>) {
             Buffer { ptr: b.as_mut_ptr(), len: b.len() }
         }
     });
-    let read_with_holes = Read { token: 1, offset: 100_003, buffers: buffers.collect() };
+    let read_with_holes = Read { token: 1, offset: 100_003, buffers: buffers.collect(), class: ReadClass::Demand };
     let log = Arc::new(Log::default());
     source.submit(vec![read_with_holes], &(log.clone() as Arc<dyn Completion>));
     assert_eq!(log.wait(1).remove(&1), Some(vec![Ok(())]));

@@ -1,4 +1,4 @@
-//! Many local files as one source: chunks, shards, slices. The begin of a file's bytes follows from its number. So no
+//! Many files as one source: chunks, shards, slices. The begin of a file's bytes follows from its number. So no
 //! memory is used for a file before it is read, or after it is closed.
 //!
 //! # Practice
@@ -10,6 +10,7 @@ use super::file::{FileHandle, FileSet};
 use super::threads;
 use super::{Buffer, Completion, Read, ReadForm, Source};
 use crate::error::PageErrorKind;
+use crate::place::{self, FileKind, FileRef, FileStat, PinTable, Place};
 use std::collections::HashMap;
 use std::io;
 use std::path::PathBuf;
@@ -78,6 +79,9 @@ impl About {
     }
 
     fn of(path: &std::path::Path) -> Self {
+        if place::is_remote(path) {
+            return Self::told(place::stat(&[path.to_owned()]).remove(0));
+        }
         match std::fs::metadata(path) {
             Ok(m) if m.is_file() => Self::There(m.len()),
             Ok(_) => Self::Unknown(libc::EISDIR),
@@ -85,6 +89,17 @@ impl About {
             Err(e) if e.kind() == io::ErrorKind::NotFound && path.is_symlink() => Self::Unknown(libc::ENOLINK),
             Err(e) if e.kind() == io::ErrorKind::NotFound => Self::Missing,
             Err(e) => Self::Unknown(e.raw_os_error().unwrap_or(libc::EIO)),
+        }
+    }
+
+    /// From the answer of a place. An error of a server stays one: it never becomes [`Self::Missing`].
+    fn told(answer: Result<FileStat, PageErrorKind>) -> Self {
+        match answer {
+            Ok(FileStat { kind: FileKind::File, version, .. }) => Self::There(version.size),
+            Ok(_) => Self::Unknown(libc::EISDIR),
+            Err(PageErrorKind::Missing) => Self::Missing,
+            Err(PageErrorKind::Unauthorized { .. } | PageErrorKind::Denied(_)) => Self::Unknown(libc::EACCES),
+            Err(_) => Self::Unknown(libc::EIO),
         }
     }
 
@@ -100,12 +115,18 @@ impl About {
 
 /// See the module.
 pub struct Folder {
-    files: Arc<FileSet>,
+    files: FolderFiles,
     names: Arc<dyn FileNames>,
-    /// The number of its first file among all open files.
-    serial: u64,
     /// A file's place is its number shifted by this.
     shift: u32,
+}
+
+/// The files of a folder.
+enum FolderFiles {
+    /// Local ones. `serial` is the number of the first among all open files.
+    Local { files: Arc<FileSet>, serial: u64 },
+    /// Those of one place.
+    Remote { place: Arc<dyn Place>, pins: Arc<PinTable> },
 }
 
 impl FileSet {
@@ -114,13 +135,17 @@ impl FileSet {
     /// # Errors
     /// When there are more files than one source can have.
     pub fn folder(this: &Arc<Self>, names: Arc<dyn FileNames>) -> io::Result<Arc<Folder>> {
-        let serial = this.take_serials(names.count());
-        Folder::new(this.clone(), serial, names).map(Arc::new)
+        let first = if names.count() > 0 { names.path(0) } else { PathBuf::new() };
+        let files = match place::of(&first).map_err(PageErrorKind::into_io)? {
+            Some(place) => FolderFiles::Remote { place, pins: Arc::default() },
+            None => FolderFiles::Local { files: this.clone(), serial: this.take_serials(names.count()) },
+        };
+        Folder::new(files, names).map(Arc::new)
     }
 }
 
 impl Folder {
-    fn new(files: Arc<FileSet>, serial: u64, names: Arc<dyn FileNames>) -> io::Result<Self> {
+    fn new(files: FolderFiles, names: Arc<dyn FileNames>) -> io::Result<Self> {
         let count = names.count().max(1);
         // Numbers include `count`, the place of the end.
         let bits = u64::BITS - count.leading_zeros();
@@ -128,7 +153,12 @@ impl Folder {
         if shift < LEAST_SHIFT {
             return Err(io::Error::other(format!("{}: {count} files are too many", names.describe())));
         }
-        Ok(Self { files, names, serial, shift })
+        Ok(Self { files, names, shift })
+    }
+
+    /// Whether its files are in a place with a scheme.
+    pub fn is_remote(&self) -> bool {
+        matches!(self.files, FolderFiles::Remote { .. })
     }
 
     /// The place in the source where a file begins.
@@ -162,6 +192,23 @@ impl Folder {
                 have: self.about(self.names.count()),
             };
             return done.complete(read.token, Err(kind));
+        }
+        if let FolderFiles::Remote { place, .. } = &self.files {
+            let (paths, done) = ((first..last).map(|number| self.names.path(number)).collect(), done.clone());
+            let told = move |answers: Vec<Result<FileStat, PageErrorKind>>| {
+                // The kind of a failed check says more than the number of a system's error can.
+                let failed =
+                    answers.iter().filter_map(|a| a.as_ref().err()).find(|kind| **kind != PageErrorKind::Missing);
+                if let Some(kind) = failed.cloned() {
+                    return done.complete(read.token, Err(kind));
+                }
+                let abouts: Vec<u8> = answers.into_iter().flat_map(|answer| About::told(answer).bytes()).collect();
+                let skip = (first * size) as i64 - at as i64;
+                // SAFETY: the buffers are this read's until it is completed, and nothing else writes to them.
+                unsafe { put(&read.buffers, skip, &abouts) };
+                done.complete(read.token, Ok(()));
+            };
+            return place.look(paths, Box::new(told));
         }
         let looks = ((last - first) as usize).div_ceil(LOOKS);
         let shared = Arc::new(FolderStat { read, left: AtomicUsize::new(looks) });
@@ -237,7 +284,24 @@ impl Source for Folder {
     }
 
     fn form(&self) -> ReadForm {
-        ReadForm { block: self.files.direct_block(), ..ReadForm::default() }
+        match &self.files {
+            FolderFiles::Local { files, .. } => ReadForm { block: files.direct_block(), ..ReadForm::default() },
+            FolderFiles::Remote { place, .. } => place.form(),
+        }
+    }
+
+    fn limited_by(&self) -> Option<Arc<dyn Place>> {
+        match &self.files {
+            FolderFiles::Local { .. } => None,
+            FolderFiles::Remote { place, .. } => Some(place.clone()),
+        }
+    }
+
+    fn held_bytes(&self) -> Option<u64> {
+        match &self.files {
+            FolderFiles::Local { .. } => None,
+            FolderFiles::Remote { pins, .. } => Some(pins.bytes()),
+        }
     }
 
     /// The end of the last file.
@@ -266,15 +330,26 @@ impl Source for Folder {
                 done.complete(read.token, Err(PageErrorKind::Short { offset: read.offset, end, have }));
             }
         }
+        let (files, serial) = match &self.files {
+            FolderFiles::Local { files, serial } => (files, *serial),
+            FolderFiles::Remote { place, pins } => {
+                for (number, reads) in by_file {
+                    let path = self.names.path(number).into();
+                    let file = FileRef { path, base: self.place(number), pin: pins.file(number) };
+                    place.submit(&file, reads, done);
+                }
+                return;
+            }
+        };
         let mut ops: Vec<Op> = Vec::new();
         for (number, reads) in by_file {
-            let (serial, base) = (self.serial.wrapping_add(number), self.place(number));
-            if let Some(file) = self.files.opened(serial, false) {
+            let (serial, base) = (serial.wrapping_add(number), self.place(number));
+            if let Some(file) = files.opened(serial, false) {
                 let path = self.names.path(number);
-                ops.extend(self.files.ops(FileHandle { file: &file, serial, path: &path, base }, reads, done));
+                ops.extend(files.ops(FileHandle { file: &file, serial, path: &path, base }, reads, done));
                 continue;
             }
-            let (files, names, done) = (self.files.clone(), self.names.clone(), done.clone());
+            let (files, names, done) = (files.clone(), self.names.clone(), done.clone());
             jobs.push(Box::new(move || {
                 let path = names.path(number);
                 match files.get(serial, &path, false) {
@@ -292,8 +367,8 @@ impl Source for Folder {
             }));
         }
         if !ops.is_empty() {
-            self.files.start(ops);
+            files.start(ops);
         }
-        self.files.helpers().run(jobs);
+        files.helpers().run(jobs);
     }
 }

@@ -26,18 +26,18 @@ struct HelperQueue {
 }
 
 /// Threads start when there are more jobs than idle threads.
-pub(super) struct Helpers {
+pub(crate) struct Helpers {
     shared: Arc<HelperQueue>,
     most: usize,
 }
 
 impl Helpers {
-    pub(super) fn new(most: usize) -> Self {
+    pub(crate) fn new(most: usize) -> Self {
         Self { shared: Arc::default(), most: most.clamp(1, MOST_THREADS) }
     }
 
     /// Runs jobs, several at a time, started in their order. If no thread can be started the caller runs them.
-    pub(super) fn run(&self, jobs: Vec<HelperJob>) {
+    pub(crate) fn run(&self, jobs: Vec<HelperJob>) {
         if jobs.is_empty() {
             return;
         }

@@ -2,6 +2,7 @@
 //! local file is one source among remote ones.
 
 use crate::error::PageErrorKind;
+use crate::place::Place;
 use std::sync::Arc;
 
 #[cfg(any(test, feature = "conformance"))]
@@ -9,7 +10,7 @@ pub mod conformance;
 mod engine;
 pub mod file;
 pub mod folder;
-mod helpers;
+pub(crate) mod helpers;
 pub mod memory;
 pub mod simulated;
 #[cfg(test)]
@@ -54,6 +55,16 @@ impl Buffer {
 // SAFETY: a buffer has one writer at a time: it belongs to the read until its completion.
 unsafe impl Send for Buffer {}
 
+/// The urgency of a read.
+#[derive(Copy, Clone, Debug, Default, PartialEq, Eq)]
+pub enum ReadClass {
+    /// A task waits for a page of it.
+    #[default]
+    Demand,
+    /// Nothing waits for it yet.
+    Prefetch,
+}
+
 /// One contiguous range of a source, scattered over buffers in order. The first and the last are no holes.
 #[derive(Debug)]
 pub struct Read {
@@ -63,6 +74,8 @@ pub struct Read {
     pub offset: u64,
     /// The destinations, in order.
     pub buffers: Vec<Buffer>,
+    /// Its urgency.
+    pub class: ReadClass,
 }
 
 impl Read {
@@ -122,6 +135,14 @@ pub trait Source: Send + Sync {
     /// The reads that suit it now. Called under the pager's lock, for each read.
     fn form(&self) -> ReadForm {
         ReadForm::default()
+    }
+    /// The place with which it shares a limit of reads in flight ([`Place::room`]). Constant.
+    fn limited_by(&self) -> Option<Arc<dyn Place>> {
+        None
+    }
+    /// Bytes of its own that grow with the data, which the pager charges. `None`: never any.
+    fn held_bytes(&self) -> Option<u64> {
+        None
     }
     /// Starts reads; must not block for long. The source continues short reads until all bytes arrived or it reaches
     /// the end. At the end the read completes with [`PageErrorKind::Short`], and the bytes before the end have arrived.

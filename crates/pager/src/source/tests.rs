@@ -4,7 +4,7 @@ use super::conformance::{bytes, check};
 use super::file::{Backend, FileSet};
 use super::memory::Memory;
 use super::simulated::{Simulated, Simulation};
-use super::{Buffer, Completion, Read, Source};
+use super::{Buffer, Completion, Read, ReadClass, Source};
 use crate::error::PageErrorKind;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
@@ -43,7 +43,7 @@ fn read_one(source: &dyn Source, offset: u64, len: usize) -> (Result<(), PageErr
     let done: Arc<dyn Completion> = Arc::new(Sender(Mutex::new(tx)));
     let mut memory = vec![0u8; len];
     let buffers = vec![Buffer { ptr: memory.as_mut_ptr(), len }];
-    source.submit(vec![Read { token: 7, offset, buffers }], &done);
+    source.submit(vec![Read { token: 7, offset, buffers, class: ReadClass::Demand }], &done);
     let (token, result) = rx.recv_timeout(Duration::from_secs(10)).unwrap();
     assert_eq!(token, 7);
     (result, memory)
@@ -111,6 +111,7 @@ fn simulated_takes_its_time() {
         token: i as u64,
         offset: i as u64,
         buffers: vec![Buffer { ptr: b.as_mut_ptr(), len: 1 }],
+        class: ReadClass::Demand,
     });
     s.submit(reads.collect(), &done);
     for _ in 0..10 {
@@ -239,7 +240,7 @@ fn direct_reads_end_where_the_file_does() {
             let done: Arc<dyn Completion> = Arc::new(Sender(Mutex::new(tx)));
             let (a, b) = memory.0.split_at_mut(4096);
             let buffers = [a, b].map(|b| Buffer { ptr: b.as_mut_ptr(), len: b.len() });
-            source.submit(vec![Read { token: 7, offset, buffers: buffers.to_vec() }], &done);
+            source.submit(vec![Read { token: 7, offset, buffers: buffers.to_vec(), class: ReadClass::Demand }], &done);
             assert_eq!(rx.recv_timeout(Duration::from_secs(10)).unwrap(), (7, result));
             let n = truth.len().min(offset as usize + 16_384) - offset as usize;
             assert!(memory.0[..n] == truth[offset as usize..][..n]);
@@ -340,7 +341,7 @@ fn direct_reads_of_small_blocks() {
             let (tx, rx) = mpsc::channel();
             let done: Arc<dyn Completion> = Arc::new(Sender(Mutex::new(tx)));
             let buffers = vec![Buffer { ptr: memory.0.as_mut_ptr(), len }];
-            source.submit(vec![Read { token: 7, offset, buffers }], &done);
+            source.submit(vec![Read { token: 7, offset, buffers, class: ReadClass::Demand }], &done);
             assert_eq!(rx.recv_timeout(Duration::from_secs(10)).unwrap(), (7, Ok(())), "{offset}");
             assert!(memory.0[..len] == truth[offset as usize..][..len] && memory.0[len..].iter().all(|b| *b == 0));
         }
@@ -383,7 +384,12 @@ fn each_arrival_is_taken_once() {
                 for chunk in (0..PAGES).collect::<Vec<_>>().chunks(16) {
                     let read = |n: &usize| {
                         let ptr = memory.wrapping_add(n * 4096);
-                        Read { token: *n as u64, offset: offset(*n), buffers: vec![Buffer { ptr, len: 4096 }] }
+                        Read {
+                            token: *n as u64,
+                            offset: offset(*n),
+                            buffers: vec![Buffer { ptr, len: 4096 }],
+                            class: ReadClass::Demand,
+                        }
                     };
                     source.submit(chunk.iter().map(read).collect(), &done);
                 }

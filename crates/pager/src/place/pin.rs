@@ -1,0 +1,101 @@
+//! Versions of files. The first reply about a file pins its version, and every later reply must have it.
+
+use crate::error::PageErrorKind;
+use std::collections::HashMap;
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+/// The version of a file, as its place says it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct FileVersion {
+    /// Size in bytes.
+    pub size: u64,
+    /// An ETag, a generation, or the time of the last change.
+    pub tag: Arc<str>,
+}
+
+impl std::fmt::Display for FileVersion {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match &*self.tag {
+            "" => write!(f, "{} bytes", self.size),
+            tag => write!(f, "{tag} of {} bytes", self.size),
+        }
+    }
+}
+
+/// The version that reads of one file must have.
+pub trait VersionPin: Send + Sync {
+    /// The pinned version, if it is known whole: for conditional requests.
+    fn expected(&self) -> Option<FileVersion>;
+    /// Checks the version of a reply, and pins it if none is pinned.
+    ///
+    /// # Errors
+    /// [`PageErrorKind::Changed`] names both versions.
+    fn check(&self, seen: &FileVersion) -> Result<(), PageErrorKind>;
+}
+
+/// The pin of one file.
+#[derive(Debug, Default)]
+pub struct FilePin(OnceLock<FileVersion>);
+
+impl FilePin {
+    /// A file of a known version.
+    pub fn known(version: FileVersion) -> Self {
+        Self(OnceLock::from(version))
+    }
+}
+
+impl VersionPin for FilePin {
+    fn expected(&self) -> Option<FileVersion> {
+        self.0.get().cloned()
+    }
+
+    fn check(&self, seen: &FileVersion) -> Result<(), PageErrorKind> {
+        let pinned = self.0.get_or_init(|| seen.clone());
+        if pinned == seen {
+            return Ok(());
+        }
+        Err(PageErrorKind::Changed { was: pinned.to_string(), is: seen.to_string() })
+    }
+}
+
+/// The pins of many files, by number: a digest of 8 bytes each. A conditional request needs the whole version, so
+/// replies are compared here.
+#[derive(Default)]
+pub struct PinTable {
+    digests: Mutex<HashMap<u64, u64, BuildHasherDefault<DefaultHasher>>>,
+}
+
+impl PinTable {
+    /// The pin of one of its files.
+    pub fn file(self: &Arc<Self>, number: u64) -> Arc<dyn VersionPin> {
+        Arc::new(NumberedPin { table: self.clone(), number })
+    }
+
+    /// Bytes on the heap.
+    pub fn bytes(&self) -> u64 {
+        let digests = self.digests.lock().unwrap_or_else(PoisonError::into_inner);
+        digests.capacity() as u64 * 24
+    }
+}
+
+struct NumberedPin {
+    table: Arc<PinTable>,
+    number: u64,
+}
+
+impl VersionPin for NumberedPin {
+    fn expected(&self) -> Option<FileVersion> {
+        None
+    }
+
+    fn check(&self, seen: &FileVersion) -> Result<(), PageErrorKind> {
+        let digest = BuildHasherDefault::<DefaultHasher>::default().hash_one(seen);
+        let mut digests = self.table.digests.lock().unwrap_or_else(PoisonError::into_inner);
+        if *digests.entry(self.number).or_insert(digest) == digest {
+            return Ok(());
+        }
+        let was = "another version at the first read".to_owned();
+        Err(PageErrorKind::Changed { was, is: seen.to_string() })
+    }
+}

@@ -1,0 +1,184 @@
+use super::mirror::{Mirror, MirrorOptions};
+use super::*;
+use crate::source::conformance;
+use crate::source::file::{Backend, FileSet};
+use crate::source::folder::{FileNames, ABOUT_BYTES};
+use crate::source::Source;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+
+struct Folder(PathBuf);
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _gone = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn folder(name: &str) -> Folder {
+    let path = std::env::temp_dir().join(format!("farfield-place-{name}-{}", std::process::id()));
+    std::fs::create_dir_all(&path).unwrap();
+    Folder(path)
+}
+
+#[test]
+fn schemes_are_not_mistaken_for_local_names() {
+    for (path, expected) in [
+        ("https://host/a", Some("https")),
+        ("s3://bucket/key", Some("s3")),
+        ("/data/a", None),
+        ("a:b", None),
+        ("1x://a", None),
+        ("://a", None),
+        ("dir/https://a", None),
+    ] {
+        assert_eq!(scheme(Path::new(path)), expected, "{path}");
+    }
+    let Err(PageErrorKind::Unsupported(message)) = of(Path::new("gopher://host/a")) else { panic!("no such place") };
+    assert!(message.contains("gopher://"), "{message}");
+}
+
+#[test]
+fn a_remote_file_is_a_source() {
+    let dir = folder("source");
+    let mirror = Mirror::register("mirror-source", &dir.0);
+    let number = AtomicUsize::new(0);
+    conformance::check(|bytes| {
+        let name = format!("f{}", number.fetch_add(1, SeqCst));
+        std::fs::write(dir.0.join(&name), bytes).unwrap();
+        Arc::new(PlaceFile::new(mirror.clone(), Path::new(&format!("mirror-source://host/{name}"))))
+    });
+}
+
+#[test]
+fn readers_see_every_byte_of_one_version() {
+    let dir = folder("reader");
+    let _mirror = Mirror::register("mirror-reader", &dir.0);
+    let truth = conformance::bytes(3 << 20);
+    let path = dir.0.join("a");
+    std::fs::write(&path, &truth).unwrap();
+    for name in [path.clone(), PathBuf::from("mirror-reader://host/a")] {
+        let _opening = Opening::begin();
+        let reader = FileReader::open(&name).unwrap();
+        assert_eq!(reader.size(), truth.len() as u64);
+        let mut seed = 1u64;
+        for _ in 0..400 {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let at = (seed >> 33) as usize % truth.len();
+            let len =
+                ((seed >> 20) as usize % if seed.is_multiple_of(7) { 1 << 20 } else { 5000 }).min(truth.len() - at);
+            let mut buf = vec![0; len];
+            reader.read_exact_at(at as u64, &mut buf).unwrap();
+            assert!(buf == truth[at..at + len], "{len} bytes at {at}");
+        }
+        for at in (0..truth.len()).step_by(30_000) {
+            assert_eq!(reader.read_up_to(at as u64, 30_000).unwrap(), truth[at..(at + 30_000).min(truth.len())]);
+        }
+        let past = reader.read_exact_at(truth.len() as u64 - 1, &mut [0; 2]);
+        assert!(matches!(past, Err(PageErrorKind::Short { .. })), "{past:?}");
+        assert!(FileReader::open(&dir.0).is_err());
+    }
+    // Another version, of the same size, while the reader is open.
+    let remote = FileReader::open(Path::new("mirror-reader://host/a")).unwrap();
+    std::fs::remove_file(&path).unwrap();
+    std::fs::write(&path, vec![7; truth.len()]).unwrap();
+    let changed = remote.read_exact_at(2_900_000, &mut [0; 10]);
+    assert!(matches!(changed, Err(PageErrorKind::Changed { .. })), "{changed:?}");
+}
+
+#[test]
+fn an_opening_asks_once_and_the_next_one_again() {
+    let dir = folder("known");
+    let mirror = Mirror::register("mirror-known", &dir.0);
+    std::fs::write(dir.0.join("zarr.json"), b"{}").unwrap();
+    let url = PathBuf::from("mirror-known://host/zarr.json");
+    let none = PathBuf::from("mirror-known://host/.zgroup");
+    // Openings of other tests may be active at the same time, so counts are bounds.
+    let opening = Opening::begin();
+    for _ in 0..5 {
+        assert_eq!(&*read_small(&url, 1000).unwrap(), b"{}");
+        assert_eq!(&*read_small(&url, 1).unwrap(), b"{");
+        assert_eq!(stat(std::slice::from_ref(&none)), vec![Err(PageErrorKind::Missing)]);
+        assert_eq!(read_small(&none, 10), Err(PageErrorKind::Missing));
+    }
+    assert_eq!(mirror.calls(), [1, 1, 0]);
+    drop(opening);
+    // A fault is never kept, and never "missing".
+    let unauthorized = PageErrorKind::Unauthorized { server: "host".into(), message: "403".into() };
+    let kind = unauthorized.clone();
+    mirror.set(MirrorOptions { fault: Some(Arc::new(move |_| Some(kind.clone()))), ..MirrorOptions::default() });
+    let other = PathBuf::from("mirror-known://host/.zattrs");
+    assert_eq!(stat(std::slice::from_ref(&other)), vec![Err(unauthorized.clone())]);
+    assert_eq!(read_small(&other, 10), Err(unauthorized));
+    mirror.set(MirrorOptions::default());
+    assert_eq!(stat(&[other]), vec![Err(PageErrorKind::Missing)]);
+}
+
+struct Names(u64);
+
+impl FileNames for Names {
+    fn describe(&self) -> String {
+        "mirror-folder://host/c/".into()
+    }
+    fn count(&self) -> u64 {
+        self.0
+    }
+    fn path(&self, number: u64) -> PathBuf {
+        format!("mirror-folder://host/c/{number}").into()
+    }
+}
+
+#[test]
+fn many_remote_files_are_one_source_of_one_version_each() {
+    let dir = folder("folder");
+    let mirror = Mirror::register("mirror-folder", &dir.0);
+    std::fs::create_dir(dir.0.join("c")).unwrap();
+    let files = FileSet::new(Backend::Threads, 4).unwrap();
+    for n in 0..6 {
+        std::fs::write(dir.0.join(format!("c/{n}")), vec![n; 100 + usize::from(n)]).unwrap();
+    }
+    let folder = FileSet::folder(&files, Arc::new(Names(8))).unwrap();
+    assert!(folder.is_remote() && folder.limited_by().is_some());
+    let abouts = read_bytes(&*folder, folder.about(4), 3 * ABOUT_BYTES).unwrap();
+    let about = |n: usize| crate::source::folder::About::parse(&abouts[n * ABOUT_BYTES..]).unwrap();
+    use crate::source::folder::About;
+    assert_eq!([about(0), about(1), about(2)], [About::There(104), About::There(105), About::Missing]);
+    assert_eq!(read_bytes(&*folder, folder.place(3) + 10, 20).unwrap(), vec![3; 20]);
+    assert_eq!(read_bytes(&*folder, folder.place(7), 1), Err(PageErrorKind::Missing));
+    let short = read_bytes(&*folder, folder.place(5) + 100, 10);
+    assert_eq!(
+        short,
+        Err(PageErrorKind::Short {
+            offset: folder.place(5) + 100,
+            end: folder.place(5) + 110,
+            have: folder.place(5) + 105
+        })
+    );
+    assert!(folder.held_bytes().unwrap() > 0);
+    // Another file of the same name and size.
+    std::fs::remove_file(dir.0.join("c/3")).unwrap();
+    std::fs::write(dir.0.join("c/3"), vec![9; 103]).unwrap();
+    let changed = read_bytes(&*folder, folder.place(3), 20);
+    assert!(matches!(changed, Err(PageErrorKind::Changed { .. })), "{changed:?}");
+    // A refused check is not a missing file.
+    let fault: mirror::Fault =
+        Arc::new(|_| Some(PageErrorKind::Unauthorized { server: "h".into(), message: "403".into() }));
+    mirror.set(MirrorOptions { fault: Some(fault), ..MirrorOptions::default() });
+    let refused = read_bytes(&*folder, folder.about(6), ABOUT_BYTES);
+    assert!(matches!(refused, Err(PageErrorKind::Unauthorized { .. })), "{refused:?}");
+}
+
+fn read_bytes(source: &dyn Source, offset: u64, len: usize) -> Result<Vec<u8>, PageErrorKind> {
+    use crate::source::{Buffer, Read, ReadClass};
+    struct Told(std::sync::Mutex<std::sync::mpsc::Sender<Result<(), PageErrorKind>>>);
+    impl Completion for Told {
+        fn complete(&self, _: u64, result: Result<(), PageErrorKind>) {
+            self.0.lock().unwrap().send(result).unwrap();
+        }
+    }
+    let (tx, rx) = std::sync::mpsc::channel();
+    let mut bytes = vec![0xAA; len];
+    let buffers = vec![Buffer { ptr: bytes.as_mut_ptr(), len }];
+    let done: Arc<dyn Completion> = Arc::new(Told(std::sync::Mutex::new(tx)));
+    source.submit(vec![Read { token: 1, offset, buffers, class: ReadClass::Demand }], &done);
+    rx.recv_timeout(std::time::Duration::from_secs(10)).unwrap().map(|()| bytes)
+}
