@@ -1,0 +1,1 @@
+//! Places over networks. It knows no cells, grids or formats.
