@@ -12,9 +12,8 @@ use pager::{FileNames, Folder};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Files described in one page, because neighbours are usually needed soon. One query takes a microsecond on a disk and
-/// a millisecond on a server.
-pub(super) const ABOUTS: u64 = 16;
+/// Local files described in one page, because neighbours are usually needed soon, and a query takes a microsecond.
+const LOCAL_ABOUTS: u64 = 16;
 /// Bytes of an entry of a shard's index.
 pub(super) const ENTRY: usize = 16;
 const CRC: usize = 4;
@@ -84,6 +83,15 @@ pub(super) enum ChunkLocation {
     Keys { about: ArrayId },
     /// In shards; pages of array `index` have the places of their chunks.
     Shards { index: ArrayId, grid: ShardGrid },
+}
+
+/// Files described in one page. Each query of a remote file is a request of its own.
+fn abouts(folder: &Folder) -> u64 {
+    if folder.is_remote() {
+        1
+    } else {
+        LOCAL_ABOUTS
+    }
 }
 
 /// Grouping of chunks in shards.
@@ -181,11 +189,12 @@ impl Chunks {
                 },
             },
             ChunkLocation::Keys { about } => {
-                let wanted = PageId::new(*about, 0, number / ABOUTS);
+                let group = abouts(&self.folder);
+                let wanted = PageId::new(*about, 0, number / group);
                 let Some(bytes) = index(wanted) else { return ChunkExtent::Need(wanted) };
                 // SAFETY: the pager gives the bytes of a resident page, which stay while `locate` runs.
                 let bytes = unsafe { &*bytes };
-                match bytes.get((number % ABOUTS) as usize * ABOUT_BYTES..).and_then(About::parse) {
+                match bytes.get((number % group) as usize * ABOUT_BYTES..).and_then(About::parse) {
                     Some(About::There(len)) if len < self.folder.longest() => {
                         ChunkExtent::At { offset: self.folder.place(number), len }
                     }
@@ -252,20 +261,21 @@ impl PageMap for Abouts {
         &self.name
     }
     fn pages(&self) -> u64 {
-        self.folder.names().count().div_ceil(ABOUTS)
+        self.folder.names().count().div_ceil(abouts(&self.folder))
     }
     fn page_bytes(&self, _: PageId) -> usize {
-        ABOUTS as usize * ABOUT_BYTES
+        abouts(&self.folder) as usize * ABOUT_BYTES
     }
     fn locate(&self, page: PageId, _: &mut dyn FnMut(PageId) -> Option<*const [u8]>) -> Located {
-        let first = page.page * ABOUTS;
-        let count = ABOUTS.min(self.folder.names().count().saturating_sub(first));
+        let first = page.page * abouts(&self.folder);
+        let count = abouts(&self.folder).min(self.folder.names().count().saturating_sub(first));
         let len = count as usize * ABOUT_BYTES;
         let segment = Extent { source: self.source, offset: self.folder.about(first), len, to: ExtentTarget::Frame(0) };
         Located::Extents { segments: vec![segment], encoded_len: 0, scratch_len: 0, found: Box::default() }
     }
     fn decode(&self, page: PageId, _: &[u64], _: &[u8], _: &mut [u8], frame: &mut [u8]) -> Result<(), PageError> {
-        let count = ABOUTS.min(self.folder.names().count().saturating_sub(page.page * ABOUTS));
+        let group = abouts(&self.folder);
+        let count = group.min(self.folder.names().count().saturating_sub(page.page * group));
         frame[count as usize * ABOUT_BYTES..].fill(0xff);
         Ok(())
     }
@@ -317,11 +327,12 @@ impl PageMap for ShardIndexes {
         self.slots * ENTRY
     }
     fn locate(&self, page: PageId, index: &mut dyn FnMut(PageId) -> Option<*const [u8]>) -> Located {
-        let wanted = PageId::new(self.about, 0, page.page / ABOUTS);
+        let group = abouts(&self.folder);
+        let wanted = PageId::new(self.about, 0, page.page / group);
         let Some(bytes) = index(wanted) else { return Located::Need(wanted) };
         // SAFETY: the pager gives the bytes of a resident page, which stay while `locate` runs.
         let bytes = unsafe { &*bytes };
-        let about = bytes.get((page.page % ABOUTS) as usize * ABOUT_BYTES..).and_then(About::parse);
+        let about = bytes.get((page.page % group) as usize * ABOUT_BYTES..).and_then(About::parse);
         let size = match about {
             Some(About::There(size)) if size < self.folder.longest() => size,
             Some(About::Missing) if self.may_miss => {

@@ -15,6 +15,7 @@
 //! | `known` | what the opening of a dataset has learned of remote files |
 //! | `reader` | reads that wait: headers and small documents |
 //! | `source` | a remote file as a source of pages |
+//! | `waiting` | waiting for answers, which the user can end |
 
 mod known;
 mod local;
@@ -26,18 +27,20 @@ mod registry;
 mod source;
 #[cfg(test)]
 mod tests;
+mod waiting;
 
 use crate::error::PageErrorKind;
 use crate::source::{Completion, Read, ReadForm};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-pub use known::{list, read_small, stat, Opening};
+pub use known::{fetch_small, list, read_small, stat, Opening};
 pub use pin::{FilePin, FileVersion, PinTable, VersionPin};
 pub use reader::FileReader;
 pub use registry::{is_remote, of, register, scheme};
 pub(crate) use source::NoSource;
 pub use source::PlaceFile;
+pub use waiting::on_wait;
 
 /// The kind of a name.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]

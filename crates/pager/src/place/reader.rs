@@ -1,12 +1,13 @@
 //! Reads that wait, for headers and documents. A remote file is read in blocks, which stay for the next small read.
 
+use super::waiting::Answers;
 use super::{known, FileKind, FileRef, FileStat, FileVersion, Place, VersionPin};
 use crate::error::PageErrorKind;
 use crate::source::{Buffer, Completion, Read, ReadClass};
 use std::fs::File;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Bytes of a block: a header with what stands beside it, at the cost of one round trip.
 const BLOCK: usize = 64 << 10;
@@ -203,8 +204,8 @@ impl Blocks {
 
 /// Up to `len` bytes of a file whose size may be unknown.
 fn read_up_to(place: &dyn Place, file: &FileRef, offset: u64, len: usize) -> Result<Vec<u8>, PageErrorKind> {
-    let mut bytes = vec![0; len];
-    match read(place, file, vec![(offset, &mut bytes)]).remove(0) {
+    let (mut bytes, result) = read(place, file, &[(offset, len)])?.remove(0);
+    match result {
         Ok(()) => {}
         Err(PageErrorKind::Short { have, .. }) => bytes.truncate(have.saturating_sub(offset) as usize),
         Err(kind) => return Err(kind),
@@ -214,45 +215,51 @@ fn read_up_to(place: &dyn Place, file: &FileRef, offset: u64, len: usize) -> Res
 
 /// Fills a buffer in pieces that are read at the same time.
 fn read_pieces(place: &dyn Place, file: &FileRef, offset: u64, buf: &mut [u8]) -> Result<(), PageErrorKind> {
-    let pieces = buf.chunks_mut(PIECE).enumerate().map(|(n, piece)| (offset + (n * PIECE) as u64, piece));
-    read(place, file, pieces.collect()).into_iter().collect()
+    let pieces = buf.chunks(PIECE).enumerate().map(|(n, piece)| (offset + (n * PIECE) as u64, piece.len()));
+    let pieces: Vec<(u64, usize)> = pieces.collect();
+    for (to, (bytes, result)) in buf.chunks_mut(PIECE).zip(read(place, file, &pieces)?) {
+        result?;
+        to.copy_from_slice(&bytes);
+    }
+    Ok(())
 }
+
+/// A read's bytes, and whether all of them came.
+type Answer = (Vec<u8>, Result<(), PageErrorKind>);
 
 /// Reads ranges of a file, and waits for all of them.
-fn read(place: &dyn Place, file: &FileRef, ranges: Vec<(u64, &mut [u8])>) -> Vec<Result<(), PageErrorKind>> {
-    let waiting = Arc::new(Waiting { results: Mutex::new(vec![None; ranges.len()]), bell: Condvar::new() });
-    let reads = ranges.into_iter().enumerate().map(|(n, (offset, buf))| Read {
+///
+/// # Errors
+/// [`PageErrorKind::Interrupted`].
+fn read(place: &dyn Place, file: &FileRef, ranges: &[(u64, usize)]) -> Result<Vec<Answer>, PageErrorKind> {
+    let mut memory: Vec<Vec<u8>> = ranges.iter().map(|(_, len)| vec![0; *len]).collect();
+    let reads = ranges.iter().zip(&mut memory).enumerate().map(|(n, ((offset, len), bytes))| Read {
         token: n as u64,
         offset: file.base + offset,
-        buffers: vec![Buffer { ptr: buf.as_mut_ptr(), len: buf.len() }],
+        buffers: vec![Buffer { ptr: bytes.as_mut_ptr(), len: *len }],
         class: ReadClass::Demand,
     });
-    // The buffers are borrowed until this returns, which is after the last completion.
-    place.submit(file, reads.collect(), &(waiting.clone() as Arc<dyn Completion>));
-    waiting.wait()
+    let reads: Vec<Read> = reads.collect();
+    let answers = Answers::new(ranges.len());
+    let memory = Mutex::new(memory.into_iter().map(Some).collect());
+    // The place has the memory until each read's completion, also if this thread no longer waits.
+    let done: Arc<dyn Completion> = Arc::new(Waiting { memory, answers: answers.clone() });
+    place.submit(file, reads, &done);
+    drop(done);
+    answers.wait()
 }
 
+/// The memory of reads, handed over as they are completed.
 struct Waiting {
-    results: Mutex<Vec<Option<Result<(), PageErrorKind>>>>,
-    bell: Condvar,
-}
-
-impl Waiting {
-    fn wait(&self) -> Vec<Result<(), PageErrorKind>> {
-        let mut results = self.results.lock().unwrap_or_else(PoisonError::into_inner);
-        while results.iter().any(Option::is_none) {
-            results = self.bell.wait(results).unwrap_or_else(PoisonError::into_inner);
-        }
-        results.drain(..).flatten().collect()
-    }
+    memory: Mutex<Vec<Option<Vec<u8>>>>,
+    answers: Arc<Answers<Answer>>,
 }
 
 impl Completion for Waiting {
     fn complete(&self, token: u64, result: Result<(), PageErrorKind>) {
-        let mut results = self.results.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(slot) = results.get_mut(token as usize) {
-            *slot = Some(result);
+        let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(bytes) = memory.get_mut(token as usize).and_then(Option::take) {
+            self.answers.tell(token as usize, (bytes, result));
         }
-        self.bell.notify_all();
     }
 }
