@@ -7,6 +7,8 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
+from farfield.sources import places
+
 _LONGEST = 1 << 22
 """Largest size of a document of metadata in bytes; those of flow maps take a few kilobytes."""
 _TITLE = "flow map of "
@@ -61,7 +63,7 @@ def _array(name: str, document: Mapping[str, Any]) -> dict[str, Any]:
 def _document(path: str) -> dict[str, Any]:
     """The JSON object in a file; empty if there is none."""
     try:
-        with open(path, "rb") as file:
+        with places.open_binary(path) as file:
             # The title is near the beginning. This avoids reading the whole root of a store with thousands of zones.
             text = file.read(512)
             if _TITLE.encode() not in text:

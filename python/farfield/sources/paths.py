@@ -10,6 +10,8 @@ import os
 import re
 from collections.abc import Callable, Iterable
 
+from farfield.sources import places
+
 PART = re.compile(r"\+(?=(?:q|f|function)=)")
 """Beginning of a part of a source string after its grid."""
 SCHEME = re.compile(r"[a-z][a-z0-9+.-]+://")
@@ -25,7 +27,7 @@ def moved(text: str, move: Callable[[str], str]) -> str:
     if text.startswith("demo:") or SCHEME.match(text):
         return text
     # As in `parse`, an existing file takes precedence over a parse into parts; it may exist before or after the move.
-    if any(os.path.exists(os.path.expanduser(whole)) for whole in (text, move(text))):
+    if any(places.exists(places.expanduser(whole)) for whole in (text, move(text))):
         return move(text)
     head, *parts = PART.split(text)
     pairs = [part.partition("=") for part in parts]
@@ -38,7 +40,7 @@ def elsewhere(text: str) -> str:
     >>> elsewhere("/data/flow.xyz+q=/data/sol_*.q"), elsewhere("demo:box")
     ('/data/flow.xyz+q=/data/sol_*.q', 'demo:box')
     """
-    return moved(text, lambda path: os.path.abspath(os.path.expanduser(path)))
+    return moved(text, lambda path: places.abspath(places.expanduser(path)))
 
 
 def natural(text: str) -> list[tuple[int, int, str]]:

@@ -12,6 +12,7 @@ from contextvars import ContextVar
 from typing import Any
 
 from farfield.errors import DataError, FarfieldError
+from farfield.sources import places
 from farfield.volume.formats import number_parts
 from farfield.volume.formats.cache_conversion import converted, identity
 from farfield.volume.formats.description import contiguous
@@ -101,7 +102,7 @@ def _opened(node: Node, mounted: Mount | None) -> Any:
     if mounted is None:
         return zarr.open_array(node.path, mode="r")
     store = zarr.storage.ZipStore(mounted.path, mode="r")
-    inside = os.path.relpath(node.path, mounted.folder).replace(os.sep, "/")
+    inside = places.relpath(node.path, mounted.folder).replace(os.sep, "/")
     return zarr.open_array(store, path=mounted.root + ("" if inside == "." else inside), mode="r")
 
 
@@ -128,7 +129,7 @@ def _missing(opened: Any) -> int:
 def _state(path: str) -> str:
     """A digest of what all its files were when they were written last."""
     digest = hashlib.sha256()
-    for folder, inner, names in os.walk(path):
+    for folder, inner, names in places.walk(path):
         inner.sort()
         for name in sorted(names):
             found = os.stat(os.path.join(folder, name))

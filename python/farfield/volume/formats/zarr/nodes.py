@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from farfield.errors import DataError
+from farfield.sources import places
 from farfield.volume.formats import number_parts
 from farfield.volume.formats.description import Array, dtype_of, text_of
 from farfield.volume.formats.files import json_object, unreadable
@@ -67,11 +68,11 @@ class Node:
 
 def kind_of(path: str) -> str | None:
     """`array`, `group` or `v3` (either; its document says) of a folder; None where it is no node."""
-    if os.path.isfile(os.path.join(path, "zarr.json")):
+    if places.isfile(os.path.join(path, "zarr.json")):
         return "v3"
-    if os.path.isfile(os.path.join(path, ".zarray")):
+    if places.isfile(os.path.join(path, ".zarray")):
         return "array"
-    if any(os.path.isfile(os.path.join(path, name)) for name in (".zgroup", ".zattrs", ".zmetadata")):
+    if any(places.isfile(os.path.join(path, name)) for name in (".zgroup", ".zattrs", ".zmetadata")):
         return "group"
     return None
 
@@ -108,7 +109,7 @@ def open_node(path: str) -> Group | Node | None:
         except zarr_codecs.UndecodedError as error:
             return _opaque(path, document, found, attributes, error)
     beside = os.path.join(path, ".zattrs")
-    attributes = json_object(beside) if os.path.isfile(beside) else {}
+    attributes = json_object(beside) if places.isfile(beside) else {}
     if kind == "group":
         return Group(path, 2, attributes)
     document = os.path.join(path, ".zarray")
@@ -162,7 +163,7 @@ def children(path: str) -> Iterator[str]:
         DataError: if the folder cannot be listed.
     """
     try:
-        with os.scandir(path) as entries:
+        with places.entries(path) as entries:
             found = sorted(entry.path for entry in entries if entry.is_dir() and not entry.name.startswith("."))
     except OSError as error:
         raise unreadable(path, error) from error
@@ -176,8 +177,8 @@ def arrays_below(path: str, deepest: int = _DEEPEST) -> list[str]:
     while waiting and len(found) < _MOST_NODES:
         folder, depth = waiting.pop(0)
         for child in children(folder):
-            is_array = os.path.isfile(os.path.join(child, ".zarray"))
-            if not is_array and os.path.isfile(os.path.join(child, "zarr.json")):
+            is_array = places.isfile(os.path.join(child, ".zarray"))
+            if not is_array and places.isfile(os.path.join(child, "zarr.json")):
                 is_array = json_object(os.path.join(child, "zarr.json")).get("node_type") == "array"
             if is_array:
                 found.append(child)
@@ -189,7 +190,7 @@ def arrays_below(path: str, deepest: int = _DEEPEST) -> list[str]:
 def lost_arrays(group: Group) -> list[str]:
     """Arrays that a group's consolidated metadata name, and whose own documents are not there: they were not copied along."""
     consolidated = os.path.join(group.path, ".zmetadata" if group.version == 2 else "zarr.json")
-    if not os.path.isfile(consolidated):
+    if not places.isfile(consolidated):
         return []
     found = json_object(consolidated)
     about = found if group.version == 2 else found.get("consolidated_metadata")
