@@ -63,6 +63,10 @@ def check(outputs: Iterable[Path | None], inputs: Iterable[Path]) -> None:
             read.setdefault(known, name)
     written: set[str] = set()
     for output in wanted:
+        if is_remote(output):
+            raise UsageError(
+                f"{output}: results are written to files here, and not to a server; write one here and copy it there"
+            )
         _need_folder(output)
         for n, place in enumerate(_upwards(output)):
             held = read.get(_identity(place) or (-1, -1))
@@ -266,6 +270,8 @@ def not_there(path: str) -> DataError:
     >>> str(not_there("none.zarr")).split(" (")[0]
     'none.zarr: there is no such file or folder; check the path'
     """
+    if is_remote(path):
+        return DataError(f"{path}: the server has no such file or folder; check the address")
     text = f"{path}: there is no such file or folder; check the path (working folder: {os.getcwd()})"
     left = f"{path.rstrip(os.sep)}.partial"
     if is_begun(left):
@@ -281,4 +287,4 @@ def is_begun(path: str) -> bool:
     >>> is_begun(".")
     False
     """
-    return os.path.isfile(os.path.join(path, "plan.json")) and path.rstrip(os.sep).endswith(".partial")
+    return path.rstrip(os.sep).endswith(".partial") and places.isfile(os.path.join(path, "plan.json"))

@@ -12,30 +12,33 @@ import os
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from urllib.parse import unquote
 
 from farfield.errors import DataError, UsageError
 from farfield.flow.flow_map_store import flow_map, opened_with
 from farfield.flow.formats import registry
 from farfield.results.outputs import is_begun, not_there
-from farfield.sources import places
-from farfield.sources.paths import PART, SCHEME, natural, numbers_of
+from farfield.sources import addresses, list_files, places
+from farfield.sources.paths import PART, natural, numbers_of
 from farfield.sources.source import Source
 from farfield.volume.formats import unsupported
 from farfield.volume.formats.detection import format_of, is_volume, split_variable
 
 
 def expand(pattern: str, *, check: bool = True) -> list[str]:
-    """Files that match a pattern, in natural order. An existing name, or one without wildcards, stays as it is.
+    """Files that match a pattern, in natural order; those of a list, in its order. An existing name, or one without wildcards,
+    stays as it is.
 
     Raises:
         DataError: if a pattern has no match or a file does not exist.
     """
     name = places.expanduser(pattern)
-    if places.exists(name):
+    addresses.refuse_unknown(name)
+    if list_files.is_list(name):
+        return list_files.files_of(name) if check else [name]
+    if (check or not addresses.is_remote(name)) and places.exists(name):
         return [name]
     if places.has_magic(name):
-        found = sorted(places.glob(name), key=natural)
+        found = sorted(places.glob(name), key=natural) if check or not addresses.is_remote(name) else []
         if not found and check:
             raise DataError(f"{pattern}: no file matches this pattern; check it with ls")
         return found
@@ -66,7 +69,8 @@ def parse(
         UsageError: if the string is invalid.
         DataError: if a file does not exist.
     """
-    return replace(_parsed(os.fspath(text), q, function, check=check, quiet=quiet), again=parse)
+    with places.opening():
+        return replace(_parsed(os.fspath(text), q, function, check=check, quiet=quiet), again=parse)
 
 
 def _parsed(
@@ -84,9 +88,9 @@ def _parsed(
         from farfield.demo import source_of
 
         return source_of(whole.removeprefix("demo:"))
-    if SCHEME.match(whole):
-        raise UsageError(_elsewhere(whole))
-    exists = places.exists(places.expanduser(whole))
+    addresses.refuse_unknown(whole)
+    # An address with parts is none of a file, which costs no question to know.
+    exists = not (addresses.is_remote(whole) and PART.search(whole)) and places.exists(places.expanduser(whole))
     head, *parts = [whole] if exists else PART.split(whole)
     patterns: dict[str, list[str]] = {"q": _listed(q), "function": _listed(function)}
     for part in parts:
@@ -110,6 +114,7 @@ def _parsed(
     if variable is not None:
         grid, *grids = expand(head, check=check) or [head]
     if check:
+        places.prefetch_stats([grid, *grids, *paths["q"], *paths["function"]])
         for name in (grid, *grids, *paths["q"], *paths["function"]):
             _readable(name)
         for name in filter(places.isfile, (grid, *grids)):
@@ -125,27 +130,6 @@ def _read_since(begun: tuple[float, float], made: Source) -> Source:
     """Adds the wall time and processor time in seconds since `begun` to a source."""
     now = time.perf_counter(), time.process_time()
     return made.with_options(read_s=[after - before for before, after in zip(begun, now, strict=True)])
-
-
-def _elsewhere(address: str) -> str:
-    """The message for an address.
-
-    >>> _elsewhere("file:///data/a.nii")
-    "file:///data/a.nii: name the file by its path: '/data/a.nii'"
-    """
-    scheme, _, rest = address.partition("://")
-    if scheme == "file":
-        return f"{address}: name the file by its path: '{unquote(rest.removeprefix('localhost'))}'"
-    name = rest.partition("::")[0].rstrip("/")
-    # A store is a folder of many files.
-    is_folder = os.path.splitext(name)[1] in (".zarr", "")
-    ways = {
-        "s3": f"aws s3 cp{' --recursive' if is_folder else ''} s3://{name} {os.path.basename(name)}",
-        "http": f"{'wget -r -np -nH' if is_folder else 'curl -LO'} {scheme}://{name}",
-    }
-    way = ways.get(scheme.removesuffix("s") if scheme == "https" else scheme)
-    hint = "" if way is None else f" ({way})"
-    return f"{address}: this version reads local files, not {scheme}:// addresses; copy the data here first{hint}"
 
 
 def _pair(

@@ -36,6 +36,7 @@ from farfield.sources.remote import bound, opening
 from farfield.sources.remote_files import open_remote
 
 __all__ = [
+    "DOCUMENTS",
     "Entry",
     "abspath",
     "bound",
@@ -61,6 +62,7 @@ __all__ = [
     "opening",
     "parts",
     "prefetch_stats",
+    "prefetch_versions",
     "read_bytes",
     "read_text",
     "realpath",
@@ -138,6 +140,13 @@ def prefetch_stats(paths: Sequence[str]) -> None:
     asked = [path for path in paths if is_remote(path)]
     if asked and remote.knowledge() is not None:
         remote.stats(asked)
+
+
+def prefetch_versions(paths: Sequence[str]) -> None:
+    """As `prefetch_stats`, for `version`: a listed folder says nothing of those."""
+    asked = [path for path in paths if is_remote(path)]
+    if asked and remote.knowledge() is not None:
+        remote.stats(asked, versions=True)
 
 
 def getsize(path: str) -> int:

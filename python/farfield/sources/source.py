@@ -213,8 +213,10 @@ def _plain(key: str) -> str:
 
 def _named_by(grid: str) -> list[str]:
     """The files that a `.p3d` file names. Names in comments count, too; the extension reports its errors."""
+    if places.is_remote(grid):  # no output is at a server
+        return []
     try:
-        with places.open_binary(grid) as file:
+        with open(grid, "rb") as file:
             if not file.read(64).removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"{"):
                 return []
             file.seek(0)

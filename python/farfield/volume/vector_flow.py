@@ -23,6 +23,7 @@ from farfield.runtime.progress import reporting
 from farfield.runtime.resources import Resources
 from farfield.runtime.run_context import to_stderr
 from farfield.runtime.settings import Settings
+from farfield.sources import places
 from farfield.sources.source import Source
 from farfield.volume.formats.cache_conversion import PIECE
 from farfield.volume.formats.detection import split_variable

@@ -371,6 +371,10 @@ def _times(about: VolumeDescription, remarks: list[str]) -> tuple[tuple[float, .
 
 def _documents(folder: str) -> list[str]:
     """The documents of a store, by which it is known."""
+    if places.is_remote(folder):
+        known = [places.join(folder, name) for name in places.DOCUMENTS]
+        places.prefetch_stats(known)
+        return [name for name in known if places.isfile(name)]
     found = []
     for root, folders, files in places.walk(folder):
         folders[:] = sorted(name for name in folders if not name.isdigit() and name != "c")

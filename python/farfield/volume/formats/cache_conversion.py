@@ -92,7 +92,7 @@ def converted(
         Interrupted: if the report function returns False.
     """
     made_of = list(files) or [source]
-    places.prefetch_stats(made_of)
+    places.prefetch_versions(made_of)
     digest = hashlib.sha256("\n".join([_FORMAT, how, str(count), *map(identity, made_of)]).encode())
     name = re.sub(r"[^A-Za-z0-9._-]", "", stem(source))[:40] or "volume"
     folder = resources.cache_dir / "data"

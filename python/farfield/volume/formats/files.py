@@ -170,7 +170,7 @@ def bytes_of_chunks(spec: Mapping[str, Any]) -> int | None:
         waiting = [folder]
         while waiting:
             try:
-                entries = list(places.entries(waiting.pop()))
+                entries = list(os.scandir(waiting.pop()))
             except FileNotFoundError:
                 continue  # all its chunks may be the fill value
             for entry in entries:

@@ -19,6 +19,7 @@ from farfield.sources import places
 from farfield.volume.formats import number_parts
 from farfield.volume.formats.cache_conversion import converted
 from farfield.volume.formats.description import Array, contiguous, in_table, table_of, text_of
+from farfield.volume.formats.hdf5 import server_file
 from farfield.volume.formats.options import ReaderResources
 
 _FILTERS: dict[int, dict[str, Any]] = {
@@ -113,6 +114,7 @@ def _others(h5py: Any, where: str, path: str, plan: Any, array: Array, guessed: 
         DataError: if one is missing or too short: the HDF5 library would give the fill value for what lies there, without a word.
     """
     folder = os.path.dirname(places.abspath(path))
+    server_file.refuse_others(h5py, where, path, plan)
     found: list[str] = []
     if plan.get_layout() == h5py.h5d.VIRTUAL:
         held = 0

@@ -81,8 +81,7 @@ def images_in(path: str) -> list[str]:
 def _by_kind(path: str) -> dict[str, list[str]]:
     """Images of a folder, by kind."""
     try:
-        with places.entries(path) as entries:
-            names = [e.name for e in entries if not e.name.startswith(".") and e.is_file()]
+        names = [e.name for e in places.entries(path) if not e.name.startswith(".") and e.is_file()]
     except OSError as error:
         raise unreadable(path, error) from error
     by_kind: dict[str, list[str]] = {}

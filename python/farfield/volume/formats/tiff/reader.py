@@ -46,6 +46,7 @@ from farfield.volume.formats.tiff import mixed_codings as tiff_mixed
 from farfield.volume.formats.tiff import ome_sets as tiff_set
 from farfield.volume.formats.tiff import pages as tiff_pages
 from farfield.volume.formats.tiff import placement as tiff_placed
+from farfield.volume.formats.tiff import server_files
 from farfield.volume.formats.tiff.large_strips import strip_pieces
 from farfield.volume.formats.tiff.mixed_codings import Way
 from farfield.volume.formats.tiff.pages import Part
@@ -74,9 +75,9 @@ def read(path: str, options: Options, resources: ReaderResources) -> Volume:
     main, about = tiff_set.of_companion(path)
     try:
         if about is None:
-            with heard("tifffile"), tifffile.TiffFile(places.for_library(main)) as file:
+            with heard("tifffile"), server_files.opened(tifffile, main) as file:
                 about = tiff_set.completed(main, file)
-        with heard("tifffile") as complaints, tifffile.TiffFile(places.for_library(main), omexml=about) as file:
+        with heard("tifffile") as complaints, server_files.opened(tifffile, main, omexml=about) as file:
             other = None if about else tiff_set.described_by(path, file)
             if other is None:
                 tiff_whole.check_chain(main, file)

@@ -19,6 +19,7 @@ from farfield.volume.formats import number_parts
 from farfield.volume.formats.description import Array, dtype_of, text_of
 from farfield.volume.formats.files import json_object, unreadable
 from farfield.volume.formats.zarr import codecs as zarr_codecs
+from farfield.volume.formats.zarr import consolidated
 from farfield.volume.formats.zarr.codecs import whole_numbers
 
 _MOST_NODES = 10_000
@@ -68,6 +69,7 @@ class Node:
 
 def kind_of(path: str) -> str | None:
     """`array`, `group` or `v3` (either; its document says) of a folder; None where it is no node."""
+    consolidated.look(path)
     if places.isfile(os.path.join(path, "zarr.json")):
         return "v3"
     if places.isfile(os.path.join(path, ".zarray")):
@@ -163,10 +165,14 @@ def children(path: str) -> Iterator[str]:
         DataError: if the folder cannot be listed.
     """
     try:
-        with places.entries(path) as entries:
-            found = sorted(entry.path for entry in entries if entry.is_dir() and not entry.name.startswith("."))
+        if consolidated.is_known(path):
+            found = consolidated.children(path)
+        else:
+            inside = places.entries(path)
+            found = sorted(entry.path for entry in inside if entry.is_dir() and not entry.name.startswith("."))
     except OSError as error:
         raise unreadable(path, error) from error
+    places.prefetch_stats([places.join(child, name) for child in found for name in places.DOCUMENTS])
     yield from (child for child in found if kind_of(child) is not None)
 
 
@@ -189,10 +195,12 @@ def arrays_below(path: str, deepest: int = _DEEPEST) -> list[str]:
 
 def lost_arrays(group: Group) -> list[str]:
     """Arrays that a group's consolidated metadata name, and whose own documents are not there: they were not copied along."""
-    consolidated = os.path.join(group.path, ".zmetadata" if group.version == 2 else "zarr.json")
-    if not places.isfile(consolidated):
+    if consolidated.is_known(group.path):
         return []
-    found = json_object(consolidated)
+    listing = os.path.join(group.path, ".zmetadata" if group.version == 2 else "zarr.json")
+    if not places.isfile(listing):
+        return []
+    found = json_object(listing)
     about = found if group.version == 2 else found.get("consolidated_metadata")
     listed = about.get("metadata") if isinstance(about, Mapping) else None
     if not isinstance(listed, Mapping):
