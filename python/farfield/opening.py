@@ -12,13 +12,14 @@ from farfield.flow.definitions import Definitions, added
 from farfield.flow.opening import open_source
 from farfield.runtime.progress import Report
 from farfield.runtime.resources import Resources
-from farfield.sources import parsing
+from farfield.sources import parsing, places
 from farfield.volume.formats.detection import is_volume
 from farfield.volume.formats.options import Options
 
 Path = str | os.PathLike[str]
 
 
+@places.opening()
 def open(
     source: Path,
     *,
@@ -103,6 +104,7 @@ def open(
     return open_source(found, resources, plot3d=plot3d, zone_order=zone_order)
 
 
+@places.opening()
 def volume_options(source: Path, volume: Mapping[str, Any] | None) -> Options | None:
     """Options of a source that is a volume; None for a dataset of zones.
 

@@ -236,10 +236,10 @@ def _ending(words: Sequence[str]) -> str:
     return {"render": ".png", "extract": ".vtp", "flowmap": ".zarr"}.get(words[0], ".npz")
 
 
-def _size(name: str) -> int:
-    if places.is_remote(name):
-        return places.getsize(name) if places.isfile(name) else 0
-    path = Path(name)
+def _size(place: str | Path) -> int:
+    if isinstance(place, str) and places.is_remote(place):
+        return places.getsize(place) if places.isfile(place) else 0
+    path = Path(place)
     files = path.rglob("*") if path.is_dir() else [path]
     return sum(f.stat().st_size for f in files if f.is_file())
 

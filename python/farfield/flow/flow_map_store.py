@@ -14,6 +14,7 @@ _LONGEST = 1 << 22
 _TITLE = "flow map of "
 
 
+@places.opening()
 def flow_map(path: str | os.PathLike[str]) -> dict[str, Any] | None:
     """Describes a folder that `farfield flowmap` has written; None for any other path.
 
@@ -21,6 +22,8 @@ def flow_map(path: str | os.PathLike[str]) -> dict[str, Any] | None:
     True
     """
     name = os.fspath(path)
+    if places.is_remote(name) and not places.isdir(name):
+        return None
     root = _document(os.path.join(name, "zarr.json"))
     about = root.get("attributes")
     documents = (root.get("consolidated_metadata") or {}).get("metadata")

@@ -19,6 +19,7 @@ from farfield.volume.formats.unsupported import raw_hinted
 Path = str | os.PathLike[str]
 
 
+@places.opening()
 def open_source(
     source: Source,
     resources: Resources,

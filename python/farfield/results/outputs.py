@@ -24,6 +24,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import IO
 
 from farfield.errors import AccessError, DataError, UsageError
+from farfield.sources import places
+from farfield.sources.addresses import is_remote
 
 Path = str | os.PathLike[str]
 _Identity = tuple[int, int]

@@ -71,10 +71,8 @@ def opening() -> Iterator[None]:
         AccessError: if a server refused or did not answer, even where that was caught inside.
         DataError: likewise, if a file at a server has changed meanwhile.
     """
-    if _OPENING.get() is not None:
-        yield
-        return
-    held = Knowledge()
+    outer = _OPENING.get()
+    held = Knowledge() if outer is None else outer
     token = _OPENING.set(held)
     try:
         yield
@@ -84,7 +82,7 @@ def opening() -> Iterator[None]:
         raise
     finally:
         _OPENING.reset(token)
-        if held.native is not None:
+        if outer is None and held.native is not None:
             held.native.close()
     if held.error is not None:
         raise held.error

@@ -22,6 +22,7 @@ from farfield.volume.voxels import open_native
 Path = str | os.PathLike[str]
 
 
+@places.opening()
 def open_volume(
     source: Path,
     resources: Resources,

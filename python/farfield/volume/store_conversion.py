@@ -110,6 +110,7 @@ def _check_carried(store: str, spec: Mapping[str, Any]) -> None:
         )
 
 
+@places.opening()
 def validate_volume(
     source: Path,
     resources: Resources,

@@ -51,6 +51,7 @@ class _Part:
         return self.volume.channels[self.channel]
 
 
+@places.opening()
 def flow_in(
     source: str,
     *,

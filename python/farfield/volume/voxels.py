@@ -35,6 +35,7 @@ class Opened:
     options: Options
 
 
+@places.opening()
 def open_native(
     source: Path,
     resources: Resources,
@@ -60,6 +61,7 @@ def open_native(
     return Opened(native, described, chosen)
 
 
+@places.opening()
 def describe_source(
     source: Path,
     resources: Resources,

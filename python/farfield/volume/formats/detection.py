@@ -211,6 +211,7 @@ def _is_zone(path: str, options: Options) -> bool:
     return is_zone(path) and (options == Options() or not is_flow_image(path))
 
 
+@places.opening()
 def is_volume(source: str | os.PathLike[str], options: Options | None = None) -> bool:
     """Whether a source is a volume, not a dataset of zones.
 

@@ -20,6 +20,7 @@ from farfield.volume.missing_values import together
 from farfield.volume.page_ranges import with_ranges
 
 
+@places.opening()
 def read(source: str, options: Options, resources: ReaderResources) -> VolumeDescription:
     """The description of a source by its reader, with the user's options applied.
 

@@ -12,7 +12,7 @@ def of(zarr: Any, path: str) -> Any:
     """The store of a folder at a server, for reading."""
     base = zarr.abc.store
 
-    class ServerStore(base.Store):  # type: ignore[misc]
+    class ServerStore(base.Store):  # type: ignore[misc, name-defined]
         """Files below a folder, read through places."""
 
         supports_writes = supports_deletes = supports_listing = True
