@@ -55,7 +55,12 @@ class Server:
         except (FileNotFoundError, NotADirectoryError):
             return None
         kind = "file" if place.is_file() else "folder" if place.is_dir() else "other"
-        return kind, 0 if kind == "folder" else found.st_size, f'"{found.st_mtime_ns:x}-{found.st_ino:x}"', found.st_mtime_ns
+        return (
+            kind,
+            0 if kind == "folder" else found.st_size,
+            f'"{found.st_mtime_ns:x}-{found.st_ino:x}"',
+            found.st_mtime_ns,
+        )
 
     def stat_files(self, paths: list[str]) -> list[tuple[str, int, str, int] | None]:
         self.calls.append(("stat", list(paths)))
@@ -68,7 +73,9 @@ class Server:
         place = self.local(folder)
         if not place.is_dir():
             raise DataError(f"{folder}: there is no such folder")
-        return [(e.name, e.is_dir(), 0 if e.is_dir() else e.stat().st_size) for e in sorted(place.iterdir()) if e.exists()]
+        return [
+            (e.name, e.is_dir(), 0 if e.is_dir() else e.stat().st_size) for e in sorted(place.iterdir()) if e.exists()
+        ]
 
     def reader(self, path: str) -> Any:
         """What `FileReader` of the extension is."""
@@ -120,3 +127,9 @@ def put(monkeypatch: pytest.MonkeyPatch, server: Server) -> None:
             return own.open(source.replace(HOST, str(server.root)), *words, **more)
 
     monkeypatch.setattr(_core, "Dataset", Dataset)
+    stored = _core.stored_volume
+    monkeypatch.setattr(
+        _core,
+        "stored_volume",
+        lambda path, *words, **more: stored(path.replace(HOST, str(server.root)), *words, **more),
+    )

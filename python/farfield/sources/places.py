@@ -34,6 +34,7 @@ from farfield.sources.addresses import (
 )
 from farfield.sources.remote import bound, opening
 from farfield.sources.remote_files import open_remote
+from farfield.sources.remote_files import prefetch_files as _prefetch_files
 
 __all__ = [
     "DOCUMENTS",
@@ -61,6 +62,7 @@ __all__ = [
     "open_binary",
     "opening",
     "parts",
+    "prefetch_files",
     "prefetch_stats",
     "prefetch_versions",
     "read_bytes",
@@ -140,6 +142,11 @@ def prefetch_stats(paths: Sequence[str]) -> None:
     asked = [path for path in paths if is_remote(path)]
     if asked and remote.knowledge() is not None:
         remote.stats(asked)
+
+
+def prefetch_files(paths: Sequence[str]) -> None:
+    """Reads the beginnings of small files at servers at once, so that opening them costs nothing while a dataset is opened."""
+    _prefetch_files([path for path in paths if is_remote(path)])
 
 
 def prefetch_versions(paths: Sequence[str]) -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import threading
 from collections import OrderedDict
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, BinaryIO, cast
 
 from farfield.errors import DataError
@@ -19,8 +22,10 @@ _KEPT = 64
 """Blocks in memory of an open file."""
 _KEPT_CLOSED = 4
 """Blocks that stay in memory of a closed one until the dataset is open."""
-_OPEN = 64
+MOST_OPEN = 128
 """Files of which blocks stay."""
+_AT_ONCE = 16
+"""Files that are read at once."""
 
 
 class Blocks:
@@ -163,6 +168,25 @@ def open_remote(path: str) -> BinaryIO:
     blocks = Blocks(name) if blocks is None else blocks
     with held.lock:
         held.readers[name] = blocks
-        while len(held.readers) > _OPEN:
+        while len(held.readers) > MOST_OPEN:
             held.readers.pop(next(iter(held.readers)))
     return cast("BinaryIO", io.BufferedReader(_Raw(blocks, trims=True)))
+
+
+def prefetch_files(paths: Sequence[str]) -> None:
+    """Reads the beginnings of several small files at once, which stay while a dataset is opened.
+
+    Raises:
+        AccessError: if a server does not answer, or refuses.
+    """
+    asked = list(dict.fromkeys(paths))[:MOST_OPEN]
+    if remote.knowledge() is None or len(asked) < 2:
+        return
+    with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="documents") as pool:
+        for _ in pool.map(remote.bound(_begin), asked):
+            pass
+
+
+def _begin(path: str) -> None:
+    with contextlib.suppress(FileNotFoundError), open_remote(path) as file:
+        file.read(1)

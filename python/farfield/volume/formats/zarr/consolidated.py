@@ -12,6 +12,8 @@ from farfield.sources import places, remote
 from farfield.volume.formats.files import json_object
 
 _NAMES = frozenset(places.DOCUMENTS)
+_MOST_ASKED = 1000
+"""Arrays that are asked for, in one batch; of stores with more the rest is believed."""
 
 
 def look(path: str) -> None:
@@ -32,7 +34,14 @@ def look(path: str) -> None:
     if not isinstance(listed, Mapping):
         return
     suffix = "/zarr.json" if is_v3 else ""
+    # Arrays that were not copied along are asked for, since their chunks would be taken for chunks that were never written.
+    arrays = [f"{key}{suffix}" for key, node in listed.items() if _is_array(key, node)]
+    places.prefetch_stats([places.join(path, name) for name in arrays[:_MOST_ASKED]])
     remote.lay(path, {f"{key}{suffix}": json.dumps(node).encode() for key, node in listed.items()}, _NAMES)
+
+
+def _is_array(key: str, node: object) -> bool:
+    return key.endswith(".zarray") or (isinstance(node, Mapping) and node.get("node_type") == "array")
 
 
 def is_known(path: str) -> bool:

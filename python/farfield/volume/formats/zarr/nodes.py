@@ -79,6 +79,13 @@ def kind_of(path: str) -> str | None:
     return None
 
 
+def prefetch(folders: Sequence[str]) -> None:
+    """Asks for the documents of folders at a server at once."""
+    names = [places.join(folder, name) for folder in folders if places.is_remote(folder) for name in places.DOCUMENTS]
+    places.prefetch_stats(names)
+    places.prefetch_files([name for name in names if places.isfile(name)])
+
+
 def open_node(path: str) -> Group | Node | None:
     """The node in a folder; None where there is none.
 
@@ -158,12 +165,22 @@ def filled(nodes: Sequence[Node]) -> list[str]:
     ]
 
 
+def can_list(path: str) -> bool:
+    """Whether the nodes below a group are known, or can be asked for."""
+    return places.can_list(path) or consolidated.is_known(path)
+
+
 def children(path: str) -> Iterator[str]:
     """Folders below a group that are nodes, by name.
 
     Raises:
         DataError: if the folder cannot be listed.
     """
+    if not can_list(path):
+        raise DataError(
+            f"{path}: this server does not say what its folders hold, and this group has no consolidated metadata; name an array "
+            f"of it ({path}/NAME), or write these (zarr.consolidate_metadata)"
+        )
     try:
         if consolidated.is_known(path):
             found = consolidated.children(path)
@@ -172,7 +189,7 @@ def children(path: str) -> Iterator[str]:
             found = sorted(entry.path for entry in inside if entry.is_dir() and not entry.name.startswith("."))
     except OSError as error:
         raise unreadable(path, error) from error
-    places.prefetch_stats([places.join(child, name) for child in found for name in places.DOCUMENTS])
+    prefetch(found)
     yield from (child for child in found if kind_of(child) is not None)
 
 
@@ -195,8 +212,6 @@ def arrays_below(path: str, deepest: int = _DEEPEST) -> list[str]:
 
 def lost_arrays(group: Group) -> list[str]:
     """Arrays that a group's consolidated metadata name, and whose own documents are not there: they were not copied along."""
-    if consolidated.is_known(group.path):
-        return []
     listing = os.path.join(group.path, ".zmetadata" if group.version == 2 else "zarr.json")
     if not places.isfile(listing):
         return []

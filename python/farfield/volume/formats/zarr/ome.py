@@ -21,7 +21,7 @@ from farfield.volume.formats.files import json_object
 from farfield.volume.formats.options import ReaderResources
 from farfield.volume.formats.units import in_common, unit
 from farfield.volume.formats.zarr.decoded import settle, tables_of
-from farfield.volume.formats.zarr.nodes import Group, Node, children, filled, kind_of, open_node
+from farfield.volume.formats.zarr.nodes import Group, Node, children, filled, kind_of, open_node, prefetch
 from farfield.volume.formats.zarr.ome_transforms import agree, anatomy_of, by_size, is_number, placed
 
 _VERSIONS = re.compile(r"0\.[1-6](\.?(dev)?\d+)*")
@@ -149,6 +149,7 @@ def read(
         guessed.append(f"it is the level '{level}' of an image, which {where} shows with all of its levels")
     if not datasets:
         raise DataError(f"{where}: its 'multiscales' name no datasets; write it again with an OME-Zarr writer")
+    prefetch([places.normpath(places.join(where, d["path"])) for d in datasets])
     nodes = [_level(where, d["path"]) for d in datasets]
     if any(math.prod(a.shape) < math.prod(b.shape) for a, b in itertools.pairwise(nodes)):
         guessed.append("its levels are not listed from the finest to the coarsest: they are taken in that order")

@@ -24,6 +24,7 @@ from farfield.volume.formats.zarr.nodes import (
     Group,
     Node,
     arrays_below,
+    can_list,
     children,
     decoded_fill,
     filled,
@@ -276,7 +277,7 @@ def _others(node: Node, memory_limit: int | None) -> Iterator[auxiliary_coordina
     """Arrays that may be coordinates of one: those beside it in its group."""
     own = places.abspath(node.path)
     group = places.dirname(own)
-    for folder in children(group) if kind_of(group) is not None else ():
+    for folder in children(group) if kind_of(group) is not None and can_list(group) else ():
         other = _opened(folder) if folder != own else None
         if other is None or other.names is None or other.undecoded is not None or other.table is not None:
             continue
