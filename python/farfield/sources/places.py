@@ -105,7 +105,12 @@ def exists(path: str) -> bool:
 
 def isfile(path: str) -> bool:
     """`os.path.isfile`."""
-    return _kind(path) == "file" if is_remote(path) else os.path.isfile(path)
+    if not is_remote(path):
+        return os.path.isfile(path)
+    if not _is_named_file(path):
+        return _kind(path) == "file"
+    (found,) = remote.stats([path])
+    return found is not None and found.kind == "file"
 
 
 def isdir(path: str) -> bool:
@@ -123,9 +128,7 @@ def _kind(path: str) -> str | None:
     known = None if held is None else held.known.get(name) or held.in_lists.get(name)
     if known is not None:
         return known.kind
-    suffix = os.path.splitext(name)[1].lower()
-    is_named_file = suffix not in ("", ".zarr") or name.rsplit("/", 1)[-1] in DOCUMENTS
-    if is_named_file:
+    if _is_named_file(name):
         (found,) = remote.stats([name])
         if found is not None or name.rsplit("/", 1)[-1] in DOCUMENTS:
             return None if found is None else found.kind
@@ -135,6 +138,12 @@ def _kind(path: str) -> str | None:
         return "folder"
     (found,) = remote.stats([name])
     return None if found is None else found.kind
+
+
+def _is_named_file(path: str) -> bool:
+    """Whether a name is one of a file, so that its server is not asked for a store of this name first."""
+    name = path.rsplit("/", 1)[-1]
+    return name in DOCUMENTS or os.path.splitext(name)[1].lower() not in ("", ".zarr")
 
 
 def prefetch_stats(paths: Sequence[str]) -> None:
@@ -264,6 +273,8 @@ def _listing(pattern: str, folder: str) -> list[tuple[str, bool, int]]:
     try:
         return remote.listing(folder)
     except DataError as error:
+        if not exists(folder):
+            return []
         raise DataError(
             f"{pattern}: {error}; or list its files, one a line, in a text file, and give that as @names.txt"
         ) from error

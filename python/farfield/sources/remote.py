@@ -47,7 +47,7 @@ class Knowledge:
     """By the same folders: the names of which no other files are below them."""
     readers: dict[str, Any] = field(default_factory=dict)
     """Open files, the last used one last."""
-    error: AccessError | DataError | None = None
+    error: Exception | None = None
     """The first error of a server."""
     native: ExitStack | None = None
     lock: threading.RLock = field(default_factory=threading.RLock)
@@ -107,8 +107,8 @@ def bound(read: Callable[[_T], _R]) -> Callable[[_T], _R]:
     return call
 
 
-def ask(call: Callable[[Any], _T]) -> _T:
-    """The answer of the extension to a call; an error ends the opening."""
+def ask(call: Callable[[Any], _T], *, ends: tuple[type[Exception], ...] = (AccessError, DataError)) -> _T:
+    """The answer of the extension to a call. Errors that are one of `ends` end the opening."""
     held = _OPENING.get()
     native = extension()
     if held is not None and held.native is None:
@@ -118,7 +118,7 @@ def ask(call: Callable[[Any], _T]) -> _T:
                 held.native.enter_context(native.Opening())
     try:
         return call(native)
-    except (AccessError, DataError) as error:
+    except ends as error:
         if held is not None:
             held.error = held.error or error
         raise
@@ -165,7 +165,9 @@ def listing(folder: str) -> list[tuple[str, bool, int]]:
             f"{folder}: this server does not say what its folders hold; name a file, or list the files, one a line, in a "
             "text file, and give that as @names.txt"
         )
-    found = [(str(n), bool(is_folder), int(size)) for n, is_folder, size in ask(lambda e: e.list_folder(name))]
+    # That a folder is not there, or gives no lists, may be of no account to whoever asks.
+    listed = ask(lambda native: native.list_folder(name), ends=(AccessError,))
+    found = [(str(n), bool(is_folder), int(size)) for n, is_folder, size in listed]
     with held.lock:
         held.listed[name] = found
         for inner, is_folder, size in found:
