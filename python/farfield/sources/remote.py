@@ -216,7 +216,11 @@ def _root_of(held: Knowledge, name: str) -> str | None:
 def _laid(held: Knowledge, name: str) -> tuple[Stat | None, bytes | None] | None:
     """What is known of a file from documents; None where they say nothing of it."""
     root = _root_of(held, name) if held.documents else None
-    if root is None or name.rsplit("/", 1)[-1] not in held.names[root] or "/" not in name[len(root) + 1 :]:
+    if root is None or name.rsplit("/", 1)[-1] not in held.names[root]:
         return None
-    text = held.documents[root].get(name[len(root) + 1 :])
-    return (None, None) if text is None else (Stat("file", len(text), "", 0), text)
+    inside = name[len(root) + 1 :]
+    text = held.documents[root].get(inside)
+    if text is None:
+        # Of files beside that document nothing says that they are not there.
+        return (None, None) if "/" in inside else None
+    return Stat("file", len(text), "", 0), text
