@@ -24,6 +24,7 @@ import farfield
 from fake_server import Server, put
 from farfield.errors import AccessError, DataError, FarfieldError
 from farfield.sources import addresses, parsing, places
+from farfield.volume.formats.detection import is_volume
 from farfield.volume.formats.options import Options, ReaderResources
 from farfield.volume.formats.reading import read
 from plot3d_files import box, cut, write
@@ -283,6 +284,29 @@ def test_lists_of_slices_and_steps(server: Server) -> None:
     assert [Path(name).name for name in files] == ["s2.png", "s1.png", "s10.png"]
 
 
+def test_lists_of_steps_and_of_flows(server: Server) -> None:
+    vtk(server.root)
+    (server.root / "steps.txt").write_text("step_2.vti\nstep_1.vti\n")
+    cache = server.root.parent / "cache"
+    here, there = (volume(f"@{path}", cache) for path in (server.root / "steps.txt", server.url("steps.txt")))
+    assert plain(there, server, cache) == plain(here, server, cache) and len(here[0]["times"]) == 2
+    write(server.root, cut(box(9, 7, 5), 2))
+    solution = next(path for path in server.root.iterdir() if path.suffix == ".q")
+    shutil.copy(solution, server.root / "other.q")
+    (server.root / "q.txt").write_text(f"other.q\n{server.url(solution.name)}\n")
+    grid = next(path.name for path in server.root.iterdir() if path.suffix == ".xyz")
+    found = parsing.parse(f"{server.url(grid)}+q=@{server.root}/q.txt")
+    assert found.q == (str(server.root / "other.q"), server.url(solution.name))
+    assert found.text == f"{server.url(grid)}+q=@{server.root}/q.txt"
+
+
+def test_an_address_with_a_query_is_a_file(server: Server) -> None:
+    nrrd(server.root)
+    (server.root / "a.nrrd").rename(server.root / "download?key=1")
+    assert volume(server.url("download?key=1"), server.root.parent / "cache")[0]["format"] == "NRRD0004"
+    assert not [name for asked in server.of("stat") for name in asked if "/" in name.partition("?")[2]]
+
+
 def test_stores_of_farfield(server: Server) -> None:
     farfield.convert("demo:box", server.root / "flow.zarr", progress=False)
     nrrd(server.root)
@@ -299,7 +323,9 @@ def test_plot3d(server: Server) -> None:
     shutil.copy(server.root / solution, server.root / "sol_1.q")
     shutil.copy(server.root / solution, server.root / "sol_2.q")
     for more in ("", f"+q={solution}", "+q=sol_*.q"):
-        there = parsing.parse(server.url(grid) + more.replace("=", f"={server.url('')}"))
+        text = server.url(grid) + more.replace("=", f"={server.url('')}")
+        assert not is_volume(text)
+        there = parsing.parse(text)
         here = parsing.parse(str(server.root / grid) + more.replace("=", f"={server.root}/"))
         assert plain(vars(replace(there, again=None)), server, server.root) == plain(
             vars(replace(here, again=None)), server, server.root

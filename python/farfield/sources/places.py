@@ -130,7 +130,7 @@ def _kind(path: str) -> str | None:
         return known.kind
     if _is_named_file(name):
         (found,) = remote.stats([name])
-        if found is not None or name.rsplit("/", 1)[-1] in DOCUMENTS:
+        if found is not None or "?" in name or name.rsplit("/", 1)[-1] in DOCUMENTS:
             return None if found is None else found.kind
     if any(said is not None and said.kind == "file" for said in remote.stats([join(name, d) for d in DOCUMENTS])):
         if held is not None:
@@ -143,7 +143,8 @@ def _kind(path: str) -> str | None:
 def _is_named_file(path: str) -> bool:
     """Whether a name is one of a file, so that its server is not asked for a store of this name first."""
     name = path.rsplit("/", 1)[-1]
-    return name in DOCUMENTS or os.path.splitext(name)[1].lower() not in ("", ".zarr")
+    # What stands behind a query is a part of it, and no name in a folder.
+    return "?" in path or name in DOCUMENTS or os.path.splitext(name)[1].lower() not in ("", ".zarr")
 
 
 def prefetch_stats(paths: Sequence[str]) -> None:

@@ -10,6 +10,8 @@ from farfield.flow.flow_map_store import flow_map
 from farfield.flow.formats import registry
 from farfield.runtime.run_context import once
 from farfield.sources import places
+from farfield.sources.addresses import refuse_unknown
+from farfield.sources.paths import PART
 from farfield.volume.formats import patterns, unsupported, unsupported_meshes
 from farfield.volume.formats.dicom.without_preamble import is_dicom_start
 from farfield.volume.formats.files import head, json_object
@@ -68,7 +70,7 @@ def split_variable(source: str) -> tuple[str, str | None]:
     """
     # An address of IPv6 has colons in the name of its server.
     first = len(places.parts(source)[0]) if places.is_remote(source) else 0
-    if "::" not in source[first:] or places.exists(source):
+    if "::" not in source[first:] or (places.isfile if first else places.exists)(source):
         return source, None
     # The longest existing path is the file. Without one, errors name the text before the last `::`.
     ends = [at for at in reversed(range(len(source))) if source.startswith("::", at) and at >= first]
@@ -217,11 +219,16 @@ def is_volume(source: str | os.PathLike[str], options: Options | None = None) ->
 
     Raises:
         DataError: if its format needs a converter, or if it cannot be read.
+        UsageError: if it is an address of an unknown scheme.
 
     >>> is_volume("demo:box"), is_volume("demo:phantom"), is_volume("no/such/file.nii")
     (False, True, False)
     """
-    path, variable = split_variable(places.expanduser(os.fspath(source)))
+    text = places.expanduser(os.fspath(source))
+    refuse_unknown(text)
+    if places.is_remote(text) and PART.search(text):
+        return False
+    path, variable = split_variable(text)
     if path.startswith("demo:"):
         return path == DEMO
     if variable is not None:

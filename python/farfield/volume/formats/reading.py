@@ -10,6 +10,7 @@ from farfield.errors import DataError, UnknownName, UsageError
 from farfield.results.outputs import not_there
 from farfield.runtime.run_context import once
 from farfield.sources import places
+from farfield.sources.addresses import refuse_unknown
 from farfield.volume.formats import number_parts, patterns
 from farfield.volume.formats.description import Volume, VolumeDescription, describe
 from farfield.volume.formats.detection import DEMO, format_of, split_variable
@@ -39,6 +40,7 @@ def read(source: str, options: Options, resources: ReaderResources) -> VolumeDes
 def _read(source: str, options: Options, resources: ReaderResources) -> VolumeDescription:
     """As `read`, without known ranges, and with the duration."""
     begun, computed = time.perf_counter(), time.process_time()
+    refuse_unknown(os.fspath(source))
     path, variable = split_variable(os.fspath(source))
     path = patterns.expanded(path)
     if variable is not None:

@@ -14,7 +14,7 @@ import numpy as np
 
 from farfield.errors import DataError, UsageError
 from farfield.runtime.optional_libraries import need
-from farfield.sources import places
+from farfield.sources import list_files, places
 from farfield.sources.paths import natural, numbers_of
 from farfield.volume.formats import concurrent_headers, patterns
 from farfield.volume.formats.cache_conversion import converted
@@ -250,7 +250,7 @@ def name_of(path: str) -> str:
     """
     if not places.isfile(path) and not patterns.is_pattern(path):
         return os.path.basename(places.normpath(path)) or "images"
-    name = stem(path)
+    name = stem(path.removeprefix("@") if list_files.is_list(path) else path)
     if patterns.is_pattern(path):
         name = re.split(r"[*?\[]", name)[0].rstrip("-_. ") or os.path.basename(os.path.dirname(places.abspath(path)))
     return name or "images"
