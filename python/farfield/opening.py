@@ -46,6 +46,7 @@ def open(
         source: A grid file, the folder of a store, a `.p3d` file, `grid.xyz+q=sol_*.q`, or `demo:NAME`. Or a volume:
             Zarr and OME-Zarr, NIfTI, NRRD, DICOM, TIFF, VTK XML, HDF5, NetCDF, MetaImage, raw numbers, a folder of
             images. `FILE::NAME` selects one of several variables of a volume's file.
+            Each path may be an address at a server (`s3://bucket/a.zarr`), and each pattern a list of files (`@names.txt`).
         q: Solution files in order of time, or patterns.
         function: Function files, likewise.
         memory_limit: Bytes, `"2GiB"`, or a share of the memory of the machine or its cgroup, `"50%"`. It applies to
