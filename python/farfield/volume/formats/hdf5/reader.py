@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import itertools
 import math
-import os
 from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any
@@ -18,6 +17,7 @@ import numpy as np
 
 from farfield.errors import DataError, FarfieldError, UnknownName, UsageError
 from farfield.runtime.optional_libraries import need
+from farfield.sources import places
 from farfield.volume.formats import number_parts
 from farfield.volume.formats.cf import auxiliary_coordinates
 from farfield.volume.formats.cf import axes as naming
@@ -35,7 +35,7 @@ from farfield.volume.formats.description import (
     text_of,
 )
 from farfield.volume.formats.hdf5 import kinds as hdf5_kinds
-from farfield.volume.formats.hdf5 import nexus
+from farfield.volume.formats.hdf5 import nexus, server_file
 from farfield.volume.formats.hdf5.chunks import place
 from farfield.volume.formats.hdf5.tree import attributes, datasets, few
 from farfield.volume.formats.options import Options, ReaderResources
@@ -62,7 +62,7 @@ def read(path: str, options: Options, resources: ReaderResources) -> Volume:
         name, dataset, held = _chosen(h5py, file, path, options, guessed)
         # A link may lead into another file: offsets are those of that one.
         own = dataset.file.filename
-        at = path if os.path.realpath(own) == os.path.realpath(path) else own
+        at = path if places.is_remote(path) or places.realpath(own) == places.realpath(path) else own
         volume = _volume(h5py, path, at, dataset, _group_of(file, name), resources, guessed)
         names = [n for n, _ in held]
         if 1 < len(held) <= _MOST_OTHERS and name in names:
@@ -88,6 +88,8 @@ def _opened(h5py: Any, path: str) -> Iterator[Any]:
 
 def _file(h5py: Any, path: str) -> Any:
     """The file, without a lock; where this process has it open with one, as the library wants it, with one too."""
+    if places.is_remote(path):
+        return server_file.opened(h5py, path)
     try:
         return h5py.File(path, "r", locking=False)
     except OSError as error:
