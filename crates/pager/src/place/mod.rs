@@ -105,6 +105,10 @@ pub trait Place: Send + Sync {
     /// Starts reads of a file. The contract is that of [`Source::submit`](crate::source::Source::submit). Each reply
     /// is checked against the file's pin before its read completes with `Ok`.
     fn submit(&self, file: &FileRef, reads: Vec<Read>, done: &Arc<dyn Completion>);
+    /// A task waits now for reads that were submitted as prefetches with the same `done`. Must not block.
+    fn promote(&self, tokens: &[u64], done: &Arc<dyn Completion>) {
+        let _ = (tokens, done);
+    }
     /// Reads the last `len` bytes of a file, or all of a shorter one, in one round trip. A place that needs to know
     /// the size first gives `then` back.
     ///

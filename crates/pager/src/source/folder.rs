@@ -380,6 +380,12 @@ impl Source for Folder {
         }
     }
 
+    fn promote(&self, tokens: &[u64], done: &Arc<dyn Completion>) {
+        if let FolderFiles::Remote { place, .. } = &self.files {
+            place.promote(tokens, done);
+        }
+    }
+
     fn held_bytes(&self) -> Option<u64> {
         match &self.files {
             FolderFiles::Local { .. } => None,
