@@ -420,6 +420,30 @@ def test_refusals_while_a_file_is_read(server: Server, monkeypatch: pytest.Monke
         assert volume(server.url(name), server.root.parent / "cache")[0] == "AccessError"
 
 
+def test_links_of_hdf5_into_other_files_are_followed_by_name(server: Server) -> None:
+    (server.root / "parts").mkdir()
+    hdf5(server.root / "parts")
+    with h5py.File(server.root / "master.h5", "w") as file:
+        file["entry/one"] = h5py.ExternalLink("parts/a.h5", "/u")
+        file["entry/all"] = h5py.ExternalLink("parts/a.h5", "/deep")
+        file["entry/soft"] = h5py.SoftLink("/entry/one")
+        file["entry/near"] = h5py.SoftLink("all/v")
+        file["entry/none"] = h5py.ExternalLink("parts/none.h5", "/u")
+        file["entry/circle"] = h5py.SoftLink("/entry/circle")
+    names = [f"master.h5::/entry/{name}" for name in ("one", "soft", "all/v", "near")]
+    cache = server.root.parent / "cache"
+    for name in names:
+        here, there = (
+            volume(path, cache)[0]["levels"][0]["arrays"][0] for path in (str(server.root / name), server.url(name))
+        )
+        # Whether the link or what it leads to names the numbers, h5py says differently of links of several kinds.
+        assert plain({**there, "name": ""}, server, cache) == plain({**here, "name": ""}, server, cache)
+    assert "name" in volume(server.url("master.h5"), cache)[1]
+    for name, word in (("none", "not there"), ("circle", "circle"), ("other", "no dataset|links")):
+        kind, message = volume(server.url(f"master.h5::/entry/{name}"), cache)
+        assert kind in ("DataError", "UnknownName") and re.search(word, message)
+
+
 def test_hdf5_in_several_files_is_refused_at_a_server(server: Server) -> None:
     hdf5(server.root)
     with h5py.File(server.root / "linked.h5", "w") as file:
