@@ -28,6 +28,7 @@ from farfield.volume.formats.detection import is_volume
 from farfield.volume.formats.options import Options, ReaderResources
 from farfield.volume.formats.reading import read
 from plot3d_files import box, cut, write
+from running import Command
 from test_volume_headers_odd import netcdf as classic
 
 CASES = Path(__file__).parent / "cases"
@@ -459,3 +460,30 @@ def test_hdf5_in_several_files_is_refused_at_a_server(server: Server) -> None:
     for name in ("linked.h5", "virtual.h5", "external.h5"):
         kind, message = volume(server.url(name), server.root.parent / "cache")
         assert kind == DataError.__name__ and "server" in message
+
+
+@pytest.mark.parametrize("case", ["dicom_dated", "dicom_wsi_tiled", "tif_folder_two_prefixes"])
+def test_lists_of_files_of_one_volume(case: str, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For servers that list nothing."""
+    shutil.copytree(CASES / "volumes" / case, server.root / case)
+    names = sorted(path.name for path in (server.root / case).iterdir())
+    (server.root / case / "names.txt").write_text("\n".join(names))
+    cache = server.root.parent / "cache"
+    here = plain(volume(f"@{server.root}/{case}/names.txt", cache), server, cache)
+    monkeypatch.setattr(addresses, "UNLISTED", ("http", "https", "fake"))
+    assert plain(volume(f"@{server.url(case)}/names.txt", cache), server, cache) == here
+    assert not server.of("list") and ("[{" in here[:2] or "series" in here)
+    assert "@names.txt" in volume(server.url(case), cache)[1]
+
+
+def test_the_command_line(server: Server, ff: Command) -> None:
+    nrrd(server.root)
+    write(server.root, cut(box(9, 7, 5), 2))
+    there = server.url("a.nrrd")
+    found = ff("info", there, "--json").stdout.replace(there, str(server.root / "a.nrrd"))
+    assert json.loads(found) == json.loads(ff("info", server.root / "a.nrrd", "--json").stdout)
+    assert "zone" in ff("info", f"{server.url('flow.xyz')}+q={server.url('*.q')}").stdout
+    assert "the server has no such file" in ff("info", server.url("none.nrrd"), ok=(1,)).stderr
+    assert "to a server" in ff("convert", there, server.url("b.zarr"), ok=(2,)).stderr
+    server.refused = r"parts/b\.raw"
+    assert "403" in ff("info", server.url("b.nhdr"), ok=(5,)).stderr
