@@ -28,6 +28,7 @@ from farfield.volume.formats.detection import is_volume
 from farfield.volume.formats.options import Options, ReaderResources
 from farfield.volume.formats.reading import read
 from plot3d_files import box, cut, write
+from running import Command
 from test_volume_headers_odd import netcdf as classic
 
 CASES = Path(__file__).parent / "cases"
@@ -360,9 +361,11 @@ def test_stores_at_a_server_that_lists_nothing(name: str, server: Server, monkey
 
 def test_arrays_that_consolidated_metadata_name_and_are_not_there(server: Server) -> None:
     zarrs(server.root)
-    for name, document in (("v2c.zarr", ".zarray"), ("v3c.zarr", "zarr.json")):
-        (server.root / name / "deep/v" / document).unlink()
-        check(server, [name], volume)
+    for name in ("v2c.zarr", "v3c.zarr"):
+        for array in ("deep/v", "u"):
+            shutil.rmtree(server.root / name / array)
+            (text,) = check(server, [name], volume)
+            assert "arrays that are not there" in text
 
 
 @pytest.mark.parametrize(
@@ -420,6 +423,30 @@ def test_refusals_while_a_file_is_read(server: Server, monkeypatch: pytest.Monke
         assert volume(server.url(name), server.root.parent / "cache")[0] == "AccessError"
 
 
+def test_links_of_hdf5_into_other_files_are_followed_by_name(server: Server) -> None:
+    (server.root / "parts").mkdir()
+    hdf5(server.root / "parts")
+    with h5py.File(server.root / "master.h5", "w") as file:
+        file["entry/one"] = h5py.ExternalLink("parts/a.h5", "/u")
+        file["entry/all"] = h5py.ExternalLink("parts/a.h5", "/deep")
+        file["entry/soft"] = h5py.SoftLink("/entry/one")
+        file["entry/near"] = h5py.SoftLink("all/v")
+        file["entry/none"] = h5py.ExternalLink("parts/none.h5", "/u")
+        file["entry/circle"] = h5py.SoftLink("/entry/circle")
+    names = [f"master.h5::/entry/{name}" for name in ("one", "soft", "all/v", "near")]
+    cache = server.root.parent / "cache"
+    for name in names:
+        here, there = (
+            volume(path, cache)[0]["levels"][0]["arrays"][0] for path in (str(server.root / name), server.url(name))
+        )
+        # Whether the link or what it leads to names the numbers, h5py says differently of links of several kinds.
+        assert plain({**there, "name": ""}, server, cache) == plain({**here, "name": ""}, server, cache)
+    assert "name" in volume(server.url("master.h5"), cache)[1]
+    for name, word in (("none", "not there"), ("circle", "circle"), ("other", "no dataset|links")):
+        kind, message = volume(server.url(f"master.h5::/entry/{name}"), cache)
+        assert kind in ("DataError", "UnknownName") and re.search(word, message)
+
+
 def test_hdf5_in_several_files_is_refused_at_a_server(server: Server) -> None:
     hdf5(server.root)
     with h5py.File(server.root / "linked.h5", "w") as file:
@@ -433,3 +460,30 @@ def test_hdf5_in_several_files_is_refused_at_a_server(server: Server) -> None:
     for name in ("linked.h5", "virtual.h5", "external.h5"):
         kind, message = volume(server.url(name), server.root.parent / "cache")
         assert kind == DataError.__name__ and "server" in message
+
+
+@pytest.mark.parametrize("case", ["dicom_dated", "dicom_wsi_tiled", "tif_folder_two_prefixes"])
+def test_lists_of_files_of_one_volume(case: str, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For servers that list nothing."""
+    shutil.copytree(CASES / "volumes" / case, server.root / case)
+    names = sorted(path.name for path in (server.root / case).iterdir())
+    (server.root / case / "names.txt").write_text("\n".join(names))
+    cache = server.root.parent / "cache"
+    here = plain(volume(f"@{server.root}/{case}/names.txt", cache), server, cache)
+    monkeypatch.setattr(addresses, "UNLISTED", ("http", "https", "fake"))
+    assert plain(volume(f"@{server.url(case)}/names.txt", cache), server, cache) == here
+    assert not server.of("list") and ("[{" in here[:2] or "series" in here)
+    assert "@names.txt" in volume(server.url(case), cache)[1]
+
+
+def test_the_command_line(server: Server, ff: Command) -> None:
+    nrrd(server.root)
+    write(server.root, cut(box(9, 7, 5), 2))
+    there = server.url("a.nrrd")
+    found = ff("info", there, "--json").stdout.replace(there, str(server.root / "a.nrrd"))
+    assert json.loads(found) == json.loads(ff("info", server.root / "a.nrrd", "--json").stdout)
+    assert "zone" in ff("info", f"{server.url('flow.xyz')}+q={server.url('*.q')}").stdout
+    assert "the server has no such file" in ff("info", server.url("none.nrrd"), ok=(1,)).stderr
+    assert "to a server" in ff("convert", there, server.url("b.zarr"), ok=(2,)).stderr
+    server.refused = r"parts/b\.raw"
+    assert "403" in ff("info", server.url("b.nhdr"), ok=(5,)).stderr

@@ -12,10 +12,7 @@ import io
 import os
 import re
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, BinaryIO
-
-import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from farfield.errors import DataError, UsageError
 from farfield.sources import remote
@@ -35,6 +32,9 @@ from farfield.sources.addresses import (
 from farfield.sources.remote import bound, opening
 from farfield.sources.remote_files import open_remote
 from farfield.sources.remote_files import prefetch_files as _prefetch_files
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike, NDArray
 
 __all__ = [
     "DOCUMENTS",
@@ -309,6 +309,8 @@ def read_text(path: str) -> str:
 
 def numbers(path: str, dtype: DTypeLike, count: int, offset: int = 0) -> NDArray[Any]:
     """`np.fromfile` of a path."""
+    import numpy as np  # the command line imports this module for its help
+
     if not is_remote(path):
         return np.fromfile(path, dtype, count, offset=offset)
     with open_remote(path) as file:
@@ -318,6 +320,8 @@ def numbers(path: str, dtype: DTypeLike, count: int, offset: int = 0) -> NDArray
 
 def numbers_from(file: BinaryIO, dtype: DTypeLike, count: int) -> NDArray[Any]:
     """`np.fromfile` of an open file; fewer numbers at its end."""
+    import numpy as np
+
     if isinstance(file, io.BufferedReader) and isinstance(file.raw, io.FileIO):
         return np.fromfile(file, dtype, count)
     kind = np.dtype(dtype)

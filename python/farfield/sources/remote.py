@@ -210,7 +210,7 @@ def document_of(path: str) -> bytes | None:
 
 
 def _root_of(held: Knowledge, name: str) -> str | None:
-    return next((root for root in held.documents if name == root or name.startswith(root + "/")), None)
+    return next((root for root in tuple(held.documents) if name == root or name.startswith(root + "/")), None)
 
 
 def _laid(held: Knowledge, name: str) -> tuple[Stat | None, bytes | None] | None:

@@ -7,7 +7,6 @@ import io
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, BinaryIO, cast
 
 from farfield.errors import DataError
@@ -182,6 +181,8 @@ def prefetch_files(paths: Sequence[str]) -> None:
     asked = list(dict.fromkeys(paths))[:MOST_OPEN]
     if remote.knowledge() is None or len(asked) < 2:
         return
+    from concurrent.futures import ThreadPoolExecutor  # the command line imports this module for its help
+
     with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="documents") as pool:
         for _ in pool.map(remote.bound(_begin), asked):
             pass

@@ -10,6 +10,7 @@ import contextlib
 import itertools
 import math
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -54,6 +55,13 @@ def read(path: str, options: Options, resources: ReaderResources) -> Volume:
         UsageError: if h5py is not installed.
     """
     h5py = need("h5py", f"{path}: HDF5 and NetCDF-4 files")
+    if places.is_remote(path) and options.variable is not None:
+        with _read_errors(path):
+            target, name = server_file.followed(h5py, path, options.variable)
+        if target != path:
+            volume = read(target, replace(options, variable=name), resources)
+            volume.path, volume.reads = path, [path, *volume.reads]
+            return volume
     with _opened(h5py, path) as file:
         guessed: list[str] = []
         kind = hdf5_kinds.read(h5py, file, path, options, resources)
@@ -73,10 +81,16 @@ def read(path: str, options: Options, resources: ReaderResources) -> Volume:
 
 @contextlib.contextmanager
 def _opened(h5py: Any, path: str) -> Iterator[Any]:
-    """The file while it is read; what h5py says of a damaged one becomes a sentence about it."""
+    """The file while it is read."""
+    with _read_errors(path), _file(h5py, path) as file:
+        yield file
+
+
+@contextlib.contextmanager
+def _read_errors(path: str) -> Iterator[None]:
+    """What h5py says of a damaged file becomes a sentence about it."""
     try:
-        with _file(h5py, path) as file:
-            yield file
+        yield
     except FarfieldError:
         raise
     except (OSError, RuntimeError, KeyError, ValueError, TypeError, AttributeError) as error:
