@@ -487,3 +487,21 @@ def test_the_command_line(server: Server, ff: Command) -> None:
     assert "to a server" in ff("convert", there, server.url("b.zarr"), ok=(2,)).stderr
     server.refused = r"parts/b\.raw"
     assert "403" in ff("info", server.url("b.nhdr"), ok=(5,)).stderr
+
+
+def test_files_here_lead_to_no_server(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever a file names is here, also where it is named like an address."""
+    monkeypatch.chdir(server.root)
+    there = "fake://host/parts/b.raw"
+    (server.root / "parts").mkdir()
+    (server.root / "parts/b.raw").write_bytes(VALUES.tobytes())
+    (server.root / "a.nhdr").write_text(NRRD.format("raw", f"data file: {there}\n"))
+    (server.root / "a.mhd").write_text(META.format("", there))
+    (server.root / "a.pvd").write_text(
+        f'<VTKFile type="Collection"><Collection><DataSet file="{there}"/></Collection></VTKFile>'
+    )
+    with h5py.File(server.root / "a.h5", "w") as file:
+        file.create_dataset("u", VALUES.shape, VALUES.dtype, external=[(there, 0, h5py.h5f.UNLIMITED)])
+    for name in ("a.nhdr", "a.mhd", "a.pvd", "a.h5"):
+        assert "not there" in volume(name, server.root.parent / "cache")[1]
+    assert not server.calls

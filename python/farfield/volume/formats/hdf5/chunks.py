@@ -113,8 +113,9 @@ def _others(h5py: Any, where: str, path: str, plan: Any, array: Array, guessed: 
     Raises:
         DataError: if one is missing or too short: the HDF5 library would give the fill value for what lies there, without a word.
     """
-    folder = os.path.dirname(places.abspath(path))
+    folder = os.path.dirname(os.path.abspath(path))
     server_file.refuse_others(h5py, where, path, plan)
+    # Files here from now on, and what they name is here, too.
     found: list[str] = []
     if plan.get_layout() == h5py.h5d.VIRTUAL:
         held = 0
@@ -134,12 +135,12 @@ def _others(h5py: Any, where: str, path: str, plan: Any, array: Array, guessed: 
         for n in range(plan.get_external_count()):
             raw, offset, size = plan.get_external(n)
             name = os.fsdecode(raw)
-            found.append(_beside(where, [places.abspath(name), os.path.join(folder, name)], name))
+            found.append(_beside(where, [os.path.abspath(name), os.path.join(folder, name)], name))
             held = min(left, int(size))
-            if offset + held > places.getsize(found[-1]):
+            if offset + held > os.path.getsize(found[-1]):
                 raise DataError(
                     f"{where}: {held:,} bytes of it lie in {found[-1]} from byte {offset:,} on, and that file ends at "
-                    f"{places.getsize(found[-1]):,}: it was cut off; copy it again"
+                    f"{os.path.getsize(found[-1]):,}: it was cut off; copy it again"
                 )
             left -= held
     return list(dict.fromkeys(found))
@@ -180,7 +181,7 @@ def _selected(space: Any, endless: int) -> int:
 
 
 def _beside(where: str, tried: list[str], name: str) -> str:
-    found = next((p for p in tried if places.isfile(p)), None)
+    found = next((p for p in tried if os.path.isfile(p)), None)
     if found is None:
         raise DataError(f"{where}: a part of it lies in {name}, which is not there; copy that file here too")
     return found
