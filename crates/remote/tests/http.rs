@@ -3,36 +3,13 @@
 mod support;
 
 use pager::error::PageErrorKind;
-use pager::place::{self, FileKind, PlaceFile};
+use pager::place::{self, FileKind};
 use pager::source::{conformance, Source};
-use remote::NetworkOptions;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
-use std::sync::{Arc, Once};
-use std::time::Duration;
-use support::{Fault, Handler, ServedFile, Server};
-
-fn register() {
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
-        let ms = Duration::from_millis;
-        remote::set_options(NetworkOptions {
-            connect: ms(400),
-            first_byte: ms(300),
-            stall: ms(300),
-            network_timeout: ms(1500),
-            backoff: ms(10),
-            longest_backoff: ms(100),
-            connections: 64,
-        });
-        remote::register();
-    });
-}
-
-fn source(url: &str) -> Arc<PlaceFile> {
-    let path = Path::new(url);
-    Arc::new(PlaceFile::new(place::of(path).unwrap().unwrap(), path))
-}
+use std::sync::Arc;
+use support::reads::{register, source};
+use support::{Handler, ServedFile, Server, ServerFault};
 
 fn stat(url: &str) -> Result<place::FileStat, PageErrorKind> {
     place::stat(&[PathBuf::from(url)]).remove(0)
@@ -91,8 +68,15 @@ fn a_server_without_head_is_asked_for_a_byte() {
         let server = Server::start();
         let url = server.put("a", ServedFile::new(vec![1; 10]));
         let empty = server.put("b", ServedFile::new(Vec::new()));
-        server
-            .faults(move |asked| if asked.method == "HEAD" { Fault::Status(status, Vec::new()) } else { Fault::None });
+        server.faults(
+            move |asked| {
+                if asked.method == "HEAD" {
+                    ServerFault::Status(status, Vec::new())
+                } else {
+                    ServerFault::None
+                }
+            },
+        );
         let found = stat(&format!("{url}?sig=1")).unwrap();
         assert_eq!((found.version.size, &*found.version.tag), (10, "\"v1\""));
         assert_eq!(stat(&empty).unwrap().version.size, 0);

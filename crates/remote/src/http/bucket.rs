@@ -1,10 +1,9 @@
 //! Object stores: object_store knows addresses and signatures, and lists keys.
 
-use super::address::{Kind, Name};
+use super::address::{Name, StoreKind};
 use super::client::{Carrier, Connections, Slot};
-use super::credentials::{self, Built, Region};
-use super::fault::{advice, chain, Fault, Passing, PassingKind};
-use super::line::{Attempts, Line};
+use super::credentials::{self, AskedRegion, Built};
+use super::fault::{advice, chain, AttemptFault, Passing, PassingKind};
 use super::origin::Ask;
 use object_store::list::PaginatedListOptions;
 use object_store::path::Path as Key;
@@ -23,7 +22,7 @@ const CREDENTIALS: Duration = Duration::from_secs(5);
 
 /// A bucket with its credentials.
 pub(super) struct Bucket {
-    kind: Kind,
+    kind: StoreKind,
     name: String,
     /// For messages.
     server: String,
@@ -40,11 +39,11 @@ pub(super) struct ListPage {
 }
 
 impl Bucket {
-    pub(super) fn new(kind: Kind, name: String, server: String, connections: Arc<Connections>) -> Self {
+    pub(super) fn new(kind: StoreKind, name: String, server: String, connections: Arc<Connections>) -> Self {
         Self { kind, name, server, connections, built: RwLock::default(), building: Mutex::default() }
     }
 
-    pub(super) fn kind(&self) -> Kind {
+    pub(super) fn kind(&self) -> StoreKind {
         self.kind
     }
 
@@ -60,7 +59,7 @@ impl Bucket {
         self.known().is_some_and(|built| built.anonymous)
     }
 
-    async fn built(&self, region: &Region) -> Result<Arc<Built>, PageErrorKind> {
+    async fn built(&self, region: &AskedRegion) -> Result<Arc<Built>, PageErrorKind> {
         let _one = self.building.lock().await;
         if let Some(built) = self.known().filter(|built| region.is_of(built)) {
             return Ok(built);
@@ -77,10 +76,10 @@ impl Bucket {
     }
 
     /// Sends a request, and waits for the head of its reply. S3 says where a bucket of another region is.
-    pub(super) async fn send(&self, ask: Ask<'_>) -> Result<Response, Fault> {
+    pub(super) async fn send(&self, ask: Ask<'_>) -> Result<Response, AttemptFault> {
         let built = match self.known() {
             Some(built) => built,
-            None => self.built(&Region::Usual).await?,
+            None => self.built(&AskedRegion::Usual).await?,
         };
         let reply = self.send_as(&built, ask).await?;
         let elsewhere = matches!(reply.status(), StatusCode::MOVED_PERMANENTLY | StatusCode::BAD_REQUEST)
@@ -88,14 +87,14 @@ impl Bucket {
         let region = reply.headers().get("x-amz-bucket-region").and_then(|region| region.to_str().ok());
         match region.filter(|region| elsewhere && built.may_move_to(region)) {
             Some(region) => {
-                let built = self.built(&Region::Named(region.to_owned())).await?;
+                let built = self.built(&AskedRegion::Named(region.to_owned())).await?;
                 self.send_as(&built, ask).await
             }
             None => Ok(reply),
         }
     }
 
-    async fn send_as(&self, built: &Built, ask: Ask<'_>) -> Result<Response, Fault> {
+    async fn send_as(&self, built: &Built, ask: Ask<'_>) -> Result<Response, AttemptFault> {
         let Name::Key(key, _) = ask.name else { unreachable!("the names of a bucket are keys") };
         let slot = Slot::default();
         let mut extensions = Extensions::new();
@@ -109,7 +108,7 @@ impl Bucket {
         };
         let asked = built.store.get_opts(key, options).await;
         match slot.take() {
-            Some(sent) => sent.map_err(|e| Fault::of(&self.server, &e)),
+            Some(sent) => sent.map_err(|e| AttemptFault::of(&self.server, &e)),
             // It was never sent.
             None => Err(asked.err().map_or_else(
                 || PageErrorKind::Io("its request was not sent".into()).into(),
@@ -119,7 +118,7 @@ impl Bucket {
     }
 
     /// The fault of a request for which no credentials could be had.
-    fn unsent(&self, built: &Built, e: &object_store::Error) -> Fault {
+    fn unsent(&self, built: &Built, e: &object_store::Error) -> AttemptFault {
         let message = format!("its credentials cannot be had: {}: {}", chain(e), advice(self.kind, built.anonymous));
         PageErrorKind::Unauthorized { server: self.server.clone(), message }.into()
     }
@@ -127,14 +126,14 @@ impl Bucket {
     /// A page of the names below a folder, by one attempt.
     pub(super) async fn list(
         &self,
-        line: &Line,
         folder: &Key,
         most: usize,
         from: Option<String>,
-    ) -> Result<ListPage, Fault> {
+        deadline: Duration,
+    ) -> Result<ListPage, AttemptFault> {
         let built = match self.known() {
             Some(built) => built,
-            None => self.built(&Region::Usual).await?,
+            None => self.built(&AskedRegion::Usual).await?,
         };
         let prefix = if folder.as_ref().is_empty() { String::new() } else { format!("{folder}/") };
         let options = PaginatedListOptions {
@@ -144,7 +143,6 @@ impl Bucket {
             ..PaginatedListOptions::default()
         };
         let asked = built.lists.list_paginated(Some(&prefix).filter(|p| !p.is_empty()).map(String::as_str), options);
-        let deadline = line.options.connect + line.options.first_byte + line.options.stall;
         let Ok(page) = tokio::time::timeout(deadline, asked).await else {
             let message = format!("no list within {:.1} s", deadline.as_secs_f64());
             return Err(Passing::new(PassingKind::Silence, message).into());
@@ -159,7 +157,7 @@ impl Bucket {
         Ok(ListPage { entries, next: page.page_token })
     }
 
-    fn list_fault(&self, built: &Built, e: &object_store::Error) -> Fault {
+    fn list_fault(&self, built: &Built, e: &object_store::Error) -> AttemptFault {
         let server = self.server.clone();
         let text = chain(e);
         match e {
@@ -178,35 +176,5 @@ impl Bucket {
             }
             _ => Passing::new(PassingKind::Broken, text.chars().take(200).collect::<String>()).into(),
         }
-    }
-
-    /// The names in a folder.
-    ///
-    /// # Errors
-    /// [`PageErrorKind::Missing`] for a folder without any, [`PageErrorKind::TooMany`] beyond `most`.
-    pub(super) async fn list_all(&self, line: &Line, folder: &Key, most: usize) -> Result<Vec<Entry>, PageErrorKind> {
-        let mut found = Vec::new();
-        let mut from = None;
-        loop {
-            let mut attempts = Attempts::new(line);
-            let page = loop {
-                match self.list(line, folder, (most - found.len()).saturating_add(1), from.clone()).await {
-                    Ok(page) => break page,
-                    Err(fault) => attempts.again(line, fault, false).await?,
-                }
-            };
-            found.extend(page.entries);
-            if found.len() > most {
-                return Err(PageErrorKind::TooMany { most });
-            }
-            from = page.next;
-            if from.is_none() {
-                break;
-            }
-        }
-        if found.is_empty() && !folder.as_ref().is_empty() {
-            return Err(PageErrorKind::Missing);
-        }
-        Ok(found)
     }
 }

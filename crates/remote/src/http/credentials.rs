@@ -1,7 +1,7 @@
 //! Credentials of object stores: those that the clouds' own tools find, else none. A request without a signature reads
 //! public data, and a wait for a service that no machine outside the cloud has would help nobody.
 
-use super::address::Kind;
+use super::address::StoreKind;
 use super::client::Carrier;
 use super::fault::chain;
 use super::profile::Profile;
@@ -36,14 +36,14 @@ impl Built {
 }
 
 /// The region to ask in.
-pub(super) enum Region {
+pub(super) enum AskedRegion {
     /// That of the settings.
     Usual,
     /// That of the bucket, which S3 has told.
     Named(String),
 }
 
-impl Region {
+impl AskedRegion {
     pub(super) fn is_of(&self, built: &Built) -> bool {
         match self {
             Self::Usual => true,
@@ -82,12 +82,17 @@ fn client_options() -> ClientOptions {
 ///
 /// # Errors
 /// [`PageErrorKind::Unsupported`] with what to set, for settings that make no store.
-pub(super) async fn build(kind: Kind, bucket: &str, region: &Region, carrier: Carrier) -> Result<Built, PageErrorKind> {
+pub(super) async fn build(
+    kind: StoreKind,
+    bucket: &str,
+    region: &AskedRegion,
+    carrier: Carrier,
+) -> Result<Built, PageErrorKind> {
     match kind {
-        Kind::S3 => s3(bucket, region, carrier).await,
-        Kind::Google => google(bucket, carrier).await,
-        Kind::Azure => azure(bucket, carrier).await,
-        Kind::Web => Err(PageErrorKind::Unsupported("a web server has no buckets".into())),
+        StoreKind::S3 => s3(bucket, region, carrier).await,
+        StoreKind::Google => google(bucket, carrier).await,
+        StoreKind::Azure => azure(bucket, carrier).await,
+        StoreKind::Web => Err(PageErrorKind::Unsupported("a web server has no buckets".into())),
     }
 }
 
@@ -95,7 +100,7 @@ fn unusable(e: &object_store::Error) -> PageErrorKind {
     PageErrorKind::Unsupported(format!("the settings of the object store cannot be used: {}", chain(e)))
 }
 
-async fn s3(bucket: &str, region: &Region, carrier: Carrier) -> Result<Built, PageErrorKind> {
+async fn s3(bucket: &str, region: &AskedRegion, carrier: Carrier) -> Result<Built, PageErrorKind> {
     use AmazonS3ConfigKey::{AccessKeyId, DefaultRegion, Endpoint, S3Endpoint, SecretAccessKey, Token};
     let mut builder = AmazonS3Builder::from_env();
     let mut anonymous = says_yes("AWS_NO_SIGN_REQUEST") || says_yes("AWS_SKIP_SIGNATURE");
@@ -120,7 +125,7 @@ async fn s3(bucket: &str, region: &Region, carrier: Carrier) -> Result<Built, Pa
         default(SecretAccessKey, &profile.secret_access_key);
         default(Token, &token.filter(|t| !t.is_empty() || is_set(&["AWS_SESSION_TOKEN"])));
     }
-    if let Region::Named(region) = region {
+    if let AskedRegion::Named(region) = region {
         builder = builder.with_region(region);
     }
     let has_endpoint = [Endpoint, S3Endpoint].iter().any(|key| builder.get_config_value(key).is_some());

@@ -21,7 +21,7 @@
 //! | `meter`, `retry` | how many at once; how often again |
 //! | `read`, `look` | one read; the state of one name |
 //! | `reply`, `status`, `fault` | what replies say, and errors |
-//! | `origin`, `client`, `bucket` | ways to send a request |
+//! | `origin`, `client`, `bucket`, `list` | ways to send a request; lists |
 //! | `credentials`, `profile` | settings of the clouds' tools |
 
 mod address;
@@ -30,6 +30,7 @@ mod client;
 mod credentials;
 mod fault;
 mod line;
+mod list;
 mod look;
 mod meter;
 mod origin;

@@ -1,9 +1,9 @@
 //! Where a place sends its requests: a web server by URL, or an object store by key.
 
-use super::address::{Kind, Name};
+use super::address::{Name, StoreKind};
 use super::bucket::Bucket;
 use super::client::Connections;
-use super::fault::{Fault, Passing, PassingKind};
+use super::fault::{AttemptFault, Passing, PassingKind};
 use reqwest::header::{ACCEPT_ENCODING, IF_MATCH, RANGE};
 use reqwest::{Method, Response};
 use std::sync::Arc;
@@ -37,7 +37,7 @@ impl Origin {
     ///
     /// # Errors
     /// The fault of the connection, or silence until the deadline. A reply of any status is none.
-    pub(super) async fn send(&self, server: &str, ask: Ask<'_>, deadline: Duration) -> Result<Response, Fault> {
+    pub(super) async fn send(&self, server: &str, ask: Ask<'_>, deadline: Duration) -> Result<Response, AttemptFault> {
         let (number, _) = self.connections().client()?;
         let sent = async {
             match self {
@@ -63,15 +63,15 @@ impl Origin {
     }
 
     /// Its kind, and whether it sends requests without credentials.
-    pub(super) fn kind(&self) -> (Kind, bool) {
+    pub(super) fn kind(&self) -> (StoreKind, bool) {
         match self {
-            Self::Web(_) => (Kind::Web, true),
+            Self::Web(_) => (StoreKind::Web, true),
             Self::Bucket(bucket) => (bucket.kind(), bucket.is_anonymous()),
         }
     }
 }
 
-async fn web(connections: &Connections, server: &str, ask: Ask<'_>) -> Result<Response, Fault> {
+async fn web(connections: &Connections, server: &str, ask: Ask<'_>) -> Result<Response, AttemptFault> {
     let Name::Url(url) = ask.name else { unreachable!("the names of a web server are URLs") };
     let method = if ask.range.is_some() { Method::GET } else { Method::HEAD };
     // Ranges are of the file's own bytes, not of a compressed form.
@@ -82,5 +82,5 @@ async fn web(connections: &Connections, server: &str, ask: Ask<'_>) -> Result<Re
     if let Some(tag) = ask.condition {
         request = request.header(IF_MATCH, tag);
     }
-    request.send().await.map_err(|e| Fault::of(server, &e))
+    request.send().await.map_err(|e| AttemptFault::of(server, &e))
 }

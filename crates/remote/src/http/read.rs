@@ -1,11 +1,13 @@
 //! One read: requests until all of its bytes have come, each reply checked before it counts.
 
 use super::address::Name;
-use super::fault::{Fault, Passing, PassingKind};
-use super::line::{Attempts, Line};
+use super::fault::{AttemptFault, Passing, PassingKind};
+use super::line::{Attempts, LineJob, ServerLine};
+
 use super::origin::Ask;
 use super::reply;
 use super::status;
+use futures_util::future::BoxFuture;
 use pager::error::PageErrorKind;
 use pager::place::VersionPin;
 use pager::source::{Buffer, Completion, Read};
@@ -50,7 +52,7 @@ impl ReadJob {
         Self { target, offset: read.offset, buffers: read.buffers, owed: Owed(Some((read.token, done))) }
     }
 
-    pub(super) async fn run(self, line: &Line) {
+    async fn answer(self, line: &ServerLine) {
         let Self { target, offset, buffers, mut owed } = self;
         let len: u64 = buffers.iter().map(|b| b.len as u64).sum();
         let wanted = Wanted { line, target: &target, offset, end: offset.saturating_add(len) };
@@ -58,6 +60,12 @@ impl ReadJob {
         let result = if len == 0 { Ok(()) } else { reading.all().await };
         drop(reading);
         owed.pay(result);
+    }
+}
+
+impl LineJob for ReadJob {
+    fn run(self: Box<Self>, line: &ServerLine) -> BoxFuture<'_, ()> {
+        Box::pin(self.answer(line))
     }
 }
 
@@ -94,7 +102,7 @@ impl Scatter {
 /// What is asked for. The count of the bytes is that of the reads.
 #[derive(Copy, Clone)]
 struct Wanted<'a> {
-    line: &'a Line,
+    line: &'a ServerLine,
     target: &'a Target,
     offset: u64,
     end: u64,
@@ -120,7 +128,7 @@ impl Reading<'_> {
         }
     }
 
-    async fn attempt(&mut self) -> Result<(), Fault> {
+    async fn attempt(&mut self) -> Result<(), AttemptFault> {
         let Wanted { line, target, offset, end } = self.wanted;
         let range = ((offset + self.filled).saturating_sub(target.base), end.saturating_sub(target.base));
         let expected = target.pin.expected();
@@ -133,7 +141,7 @@ impl Reading<'_> {
         result
     }
 
-    async fn accept(&mut self, reply: Response, (begin, end): (u64, u64)) -> Result<(), Fault> {
+    async fn accept(&mut self, reply: Response, (begin, end): (u64, u64)) -> Result<(), AttemptFault> {
         let wanted = self.wanted;
         let headers = reply.headers();
         let (to, size) = match reply.status() {
@@ -172,7 +180,7 @@ impl Reading<'_> {
     }
 
     /// Takes the body, of exactly `length` bytes.
-    async fn body(&mut self, mut reply: Response, length: u64) -> Result<(), Fault> {
+    async fn body(&mut self, mut reply: Response, length: u64) -> Result<(), AttemptFault> {
         let wanted = self.wanted;
         let mut left = length;
         loop {
@@ -197,23 +205,23 @@ impl Reading<'_> {
                     let message = format!("the body ended with {left} of {length} bytes missing");
                     return Err(Passing::new(PassingKind::Broken, message).into());
                 }
-                Err(e) => return Err(Fault::of(&wanted.line.server, &e)),
+                Err(e) => return Err(AttemptFault::of(&wanted.line.server, &e)),
             }
         }
     }
 }
 
 impl Wanted<'_> {
-    fn protocol(&self, message: impl Into<String>) -> Fault {
+    fn protocol(&self, message: impl Into<String>) -> AttemptFault {
         PageErrorKind::Protocol { server: self.line.server.clone(), message: message.into() }.into()
     }
 
-    fn short(&self, size: u64) -> Fault {
+    fn short(&self, size: u64) -> AttemptFault {
         PageErrorKind::Short { offset: self.offset, end: self.end, have: self.target.base.saturating_add(size) }.into()
     }
 
     /// The range begins past the end of the file.
-    async fn past_the_end(&self, reply: Response, begin: u64) -> Fault {
+    async fn past_the_end(&self, reply: Response, begin: u64) -> AttemptFault {
         let told = reply::size_of_unsatisfied(reply.headers());
         let version = told.map(|size| reply::version(reply.headers(), size));
         let known = self.target.pin.expected();
@@ -239,26 +247,26 @@ impl Wanted<'_> {
     }
 
     /// The server says that the file has another ETag.
-    async fn changed(&self) -> Fault {
+    async fn changed(&self) -> AttemptFault {
         match status::stat(self.line, &self.target.name).await {
             Ok(found) => match self.target.pin.check(&found.version) {
                 Err(kind) => kind.into(),
                 Ok(()) => self.protocol("it says that the file has another version, and that it has the same"),
             },
-            Err(Fault::Final(PageErrorKind::Missing)) => self.missing(),
+            Err(AttemptFault::Final(PageErrorKind::Missing)) => self.missing(),
             Err(fault) => fault,
         }
     }
 
-    async fn gone(&self, reply: Response) -> Fault {
+    async fn gone(&self, reply: Response) -> AttemptFault {
         match status::fault(self.line, reply).await {
-            Fault::Final(PageErrorKind::Missing) => self.missing(),
+            AttemptFault::Final(PageErrorKind::Missing) => self.missing(),
             fault => fault,
         }
     }
 
     /// A file that was there is not missing: it changed, and nothing may stand in for it.
-    fn missing(&self) -> Fault {
+    fn missing(&self) -> AttemptFault {
         match self.target.pin.expected() {
             Some(was) => PageErrorKind::Changed { was: was.to_string(), is: "deleted".into() }.into(),
             None => PageErrorKind::Missing.into(),

@@ -1,8 +1,8 @@
 //! Replies that are no data: what their status says, and the state of a name.
 
-use super::address::{Kind, Name};
-use super::fault::{advice, Fault, Passing, PassingKind};
-use super::line::Line;
+use super::address::{Name, StoreKind};
+use super::fault::{advice, AttemptFault, Passing, PassingKind};
+use super::line::ServerLine;
 use super::origin::Ask;
 use super::reply;
 use pager::error::PageErrorKind;
@@ -37,7 +37,7 @@ fn code(text: &[u8]) -> Option<String> {
 }
 
 /// The fault that a status other than success says.
-pub(super) async fn fault(line: &Line, reply: Response) -> Fault {
+pub(super) async fn fault(line: &ServerLine, reply: Response) -> AttemptFault {
     let (status, wait) = (reply.status(), reply::retry_after(reply.headers()));
     let (kind, anonymous) = line.origin.kind();
     let code = code(&drain(reply).await);
@@ -65,17 +65,17 @@ pub(super) async fn fault(line: &Line, reply: Response) -> Fault {
     }
 }
 
-fn refused(server: String, message: &str, kind: Kind, anonymous: bool) -> Fault {
+fn refused(server: String, message: &str, kind: StoreKind, anonymous: bool) -> AttemptFault {
     let message = format!("{message}: {}", advice(kind, anonymous));
     PageErrorKind::Unauthorized { server, message }.into()
 }
 
-fn passing(message: String, wait: Option<Duration>) -> Fault {
+fn passing(message: String, wait: Option<Duration>) -> AttemptFault {
     Passing { kind: PassingKind::Broken, message, wait }.into()
 }
 
 /// The state of a file.
-pub(super) struct Found {
+pub(super) struct NameState {
     pub version: FileVersion,
     pub modified_ns: i64,
     /// The server led to a name with a `/` at its end: a folder.
@@ -86,7 +86,7 @@ pub(super) struct Found {
 ///
 /// # Errors
 /// [`PageErrorKind::Missing`] only if the server says that there is no such name.
-pub(super) async fn stat(line: &Line, name: &Name) -> Result<Found, Fault> {
+pub(super) async fn stat(line: &ServerLine, name: &Name) -> Result<NameState, AttemptFault> {
     let reply = line.send(Ask { name, range: None, condition: None }).await?;
     let is_folder = leads_to_folder(name, &reply);
     match reply.status() {
@@ -98,7 +98,7 @@ pub(super) async fn stat(line: &Line, name: &Name) -> Result<Found, Fault> {
         StatusCode::NOT_FOUND => return Err(PageErrorKind::Missing.into()),
         // A signature of a URL can allow GET alone.
         StatusCode::METHOD_NOT_ALLOWED | StatusCode::NOT_IMPLEMENTED => {}
-        StatusCode::FORBIDDEN if line.origin.kind().0 == Kind::Web => {}
+        StatusCode::FORBIDDEN if line.origin.kind().0 == StoreKind::Web => {}
         _ => return Err(fault(line, reply).await),
     }
     drop(reply);
@@ -106,7 +106,7 @@ pub(super) async fn stat(line: &Line, name: &Name) -> Result<Found, Fault> {
 }
 
 /// The state of a name by its first byte, where a server answers no HEAD.
-async fn first_byte(line: &Line, name: &Name) -> Result<Found, Fault> {
+async fn first_byte(line: &ServerLine, name: &Name) -> Result<NameState, AttemptFault> {
     let reply = line.send(Ask { name, range: Some((0, 1)), condition: None }).await?;
     let is_folder = leads_to_folder(name, &reply);
     let headers = reply.headers();
@@ -130,9 +130,9 @@ async fn first_byte(line: &Line, name: &Name) -> Result<Found, Fault> {
     Ok(found)
 }
 
-fn found(reply: &Response, size: u64, is_folder: bool) -> Found {
+fn found(reply: &Response, size: u64, is_folder: bool) -> NameState {
     let headers = reply.headers();
-    Found { version: reply::version(headers, size), modified_ns: reply::modified_ns(headers), is_folder }
+    NameState { version: reply::version(headers, size), modified_ns: reply::modified_ns(headers), is_folder }
 }
 
 fn leads_to_folder(name: &Name, reply: &Response) -> bool {
