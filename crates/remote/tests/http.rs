@@ -4,11 +4,12 @@ mod support;
 
 use pager::error::PageErrorKind;
 use pager::place::{self, FileKind};
-use pager::source::{conformance, Source};
+use pager::source::{conformance, ReadClass, Source};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::Arc;
-use support::reads::{register, source};
+use std::time::{Duration, Instant};
+use support::reads::{read, register, source};
 use support::{Handler, ServedFile, Server, ServerFault};
 
 fn stat(url: &str) -> Result<place::FileStat, PageErrorKind> {
@@ -98,4 +99,42 @@ fn a_folder_of_the_server_is_no_file() {
     assert_eq!(stat(&server.url("dir")).unwrap().kind, FileKind::Folder);
     assert_eq!(stat(&server.url("dir/")).unwrap().kind, FileKind::Folder);
     assert_eq!(source(&server.url("dir")).size(), Ok(0));
+}
+
+#[test]
+fn demand_goes_before_prefetch() {
+    register();
+    let server = Server::start();
+    let source = source(&server.put("a", ServedFile::new(conformance::bytes(100_000))));
+    server.faults(|_| ServerFault::Late(Duration::from_millis(30)));
+    let place = source.limited_by().unwrap();
+    assert_eq!(place.room(), 8);
+    let ranges: Vec<(u64, usize)> = (0..48).map(|n| (n * 1000, 1000)).collect();
+    std::thread::scope(|scope| {
+        let ahead = scope.spawn(|| (read(&*source, &ranges, ReadClass::Prefetch), Instant::now()));
+        while server.count() < 8 {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        assert_eq!(place.room(), 0);
+        let demanded = read(&*source, &[(70_000, 1000)], ReadClass::Demand).remove(0).0;
+        let at = Instant::now();
+        let (results, end) = ahead.join().unwrap();
+        assert!(demanded.is_ok() && results.iter().all(|(result, _)| result.is_ok()));
+        assert!(end > at + Duration::from_millis(30), "it waited for all that nobody waits for");
+    });
+    assert!(place.room() >= 8);
+    assert!(server.most_at_once() < 30, "{}", server.most_at_once());
+}
+
+#[test]
+fn connections_are_bounded() {
+    register();
+    let server = Server::start();
+    let source = source(&server.put("a", ServedFile::new(conformance::bytes(100_000))));
+    server.faults(|_| ServerFault::Late(Duration::from_millis(20)));
+    let ranges: Vec<(u64, usize)> = (0..300).map(|n| (n * 300, 300)).collect();
+    let results = read(&*source, &ranges, ReadClass::Demand);
+    assert!(results.iter().all(|(result, _)| result.is_ok()));
+    assert!((32..=64).contains(&server.most_at_once()), "{}", server.most_at_once());
+    assert!(remote::http::held_bytes() >= 64 * 408 * 1024);
 }

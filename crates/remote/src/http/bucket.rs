@@ -4,7 +4,7 @@ use super::address::{Name, StoreKind};
 use super::client::{Carrier, Connections, Slot};
 use super::credentials::{self, AskedRegion, Built};
 use super::fault::{advice, chain, AttemptFault, Passing, PassingKind};
-use super::origin::Ask;
+use super::origin::{Ask, ELSEWHERE};
 use object_store::list::PaginatedListOptions;
 use object_store::path::Path as Key;
 use object_store::{Extensions, GetOptions, GetRange};
@@ -95,7 +95,7 @@ impl Bucket {
     }
 
     async fn send_as(&self, built: &Built, ask: Ask<'_>) -> Result<Response, AttemptFault> {
-        let Name::Key(key, _) = ask.name else { unreachable!("the names of a bucket are keys") };
+        let Name::Key(key, _) = ask.name else { return Err(PageErrorKind::Unsupported(ELSEWHERE.into()).into()) };
         let slot = Slot::default();
         let mut extensions = Extensions::new();
         extensions.insert(slot.clone());

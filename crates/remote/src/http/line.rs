@@ -1,9 +1,9 @@
 //! The requests of a place: which goes next, how many at once, and when a failed one is sent again.
 
-use super::client::Connections;
+use super::client::{Connections, IDLE};
 use super::fault::{give_up, AttemptFault, Passing, PassingKind};
 use super::meter::LineMeter;
-use super::origin::{Ask, Origin};
+use super::origin::{Ask, Origin, Patience};
 use super::retry::{backoff, Budget};
 use crate::net;
 use crate::options::NetworkOptions;
@@ -38,6 +38,15 @@ struct Waiting {
     running: usize,
     /// Most runners lately: so many connections may be open.
     connections: usize,
+    /// The last start or end of a runner.
+    busy: Option<Instant>,
+}
+
+impl Waiting {
+    /// Whether its connections are closed by now.
+    fn is_idle(&self) -> bool {
+        self.running == 0 && self.busy.is_none_or(|busy| busy.elapsed() > IDLE)
+    }
 }
 
 /// A place's requests.
@@ -95,8 +104,9 @@ impl ServerLine {
     /// Most bytes that its connections and its queue take.
     pub(super) fn held_bytes(&self) -> u64 {
         let queue = self.queue();
+        let connections = if queue.is_idle() { 0 } else { queue.connections as u64 };
         let jobs = queue.demand.capacity() + queue.prefetch.capacity();
-        queue.connections as u64 * CONNECTION_BYTES + jobs as u64 * JOB_BYTES
+        connections * CONNECTION_BYTES + jobs as u64 * JOB_BYTES
     }
 
     /// Requests sent so far.
@@ -126,6 +136,10 @@ impl ServerLine {
     /// Counts the runners that may start now.
     fn start(&self, queue: &mut Waiting) -> usize {
         let most = self.options.connections;
+        if queue.is_idle() {
+            queue.connections = 0;
+        }
+        queue.busy = Some(Instant::now());
         let demand = queue.demand.len().min(most.saturating_sub(queue.running));
         queue.running += demand;
         let ahead = queue.prefetch.len().min(self.window().saturating_sub(queue.running));
@@ -181,7 +195,10 @@ impl ServerLine {
         let connect = if running > self.warm.load(Relaxed) { self.options.connect } else { Duration::ZERO };
         self.requests.fetch_add(1, Relaxed);
         let begun = self.meter.begin();
-        let reply = self.origin.send(&self.server, ask, connect + self.meter.first_byte(&self.options)).await;
+        let usual = self.meter.first_byte(&self.options);
+        let more = usual.saturating_mul(1 << ask.patience.failed.min(16));
+        let deadline = connect.saturating_add(more).min(ask.patience.left.max(usual));
+        let reply = self.origin.send(&self.server, ask, deadline).await;
         drop(permit);
         match &reply {
             Ok(_) => {
@@ -232,6 +249,11 @@ impl Attempts {
         line.budget.earn();
         let now = Instant::now();
         Self { begun: now, number: 0, since: now, failed: 0 }
+    }
+
+    /// The patience of the next attempt.
+    pub(super) fn patience(&self, line: &ServerLine) -> Patience {
+        Patience { failed: self.failed, left: line.options.network_timeout.saturating_sub(self.since.elapsed()) }
     }
 
     /// Notes the fault of an attempt, and waits for the time of the next one.

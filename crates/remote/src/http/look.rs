@@ -3,7 +3,7 @@
 use super::address::{Name, StoreKind};
 use super::fault::AttemptFault;
 use super::line::{Attempts, LineJob, ServerLine};
-use super::origin::Origin;
+use super::origin::{Origin, Patience};
 use super::status;
 use futures_util::future::BoxFuture;
 use futures_util::stream::{FuturesUnordered, StreamExt};
@@ -88,30 +88,32 @@ impl Drop for LookJob {
 async fn look(line: &ServerLine, name: &Name) -> Answer {
     let mut attempts = Attempts::new(line);
     loop {
-        match look_once(line, name).await {
+        match look_once(line, name, attempts.patience(line)).await {
             Ok(stat) => return Ok(stat),
             Err(fault) => attempts.again(line, fault, false).await?,
         }
     }
 }
 
-async fn look_once(line: &ServerLine, name: &Name) -> Result<FileStat, AttemptFault> {
+async fn look_once(line: &ServerLine, name: &Name, patience: Patience) -> Result<FileStat, AttemptFault> {
     if name.is_folder() {
-        return match folder(line, name).await {
+        return match folder(line, name, patience).await {
             // A page that the server makes of a folder.
             Err(AttemptFault::Final(PageErrorKind::Missing)) if line.origin.kind().0 == StoreKind::Web => {
-                status::stat(line, name).await.map(|_| a_folder())
+                status::stat(line, name, patience).await.map(|_| a_folder())
             }
             found => found,
         };
     }
-    match status::stat(line, name).await {
-        Ok(found) if found.is_folder => match folder(line, name).await {
+    match status::stat(line, name, patience).await {
+        Ok(found) if found.is_folder => match folder(line, name, patience).await {
             Err(AttemptFault::Final(PageErrorKind::Missing)) => Ok(a_folder()),
             found => found,
         },
         Ok(found) => Ok(FileStat { kind: FileKind::File, version: found.version, modified_ns: found.modified_ns }),
-        Err(AttemptFault::Final(PageErrorKind::Missing)) if may_be_folder(name.last()) => folder(line, name).await,
+        Err(AttemptFault::Final(PageErrorKind::Missing)) if may_be_folder(name.last()) => {
+            folder(line, name, patience).await
+        }
         Err(fault) => Err(fault),
     }
 }
@@ -127,7 +129,7 @@ fn may_be_folder(last: &str) -> bool {
 }
 
 /// The state of a folder: whether anything that marks one is in it.
-async fn folder(line: &ServerLine, name: &Name) -> Result<FileStat, AttemptFault> {
+async fn folder(line: &ServerLine, name: &Name, patience: Patience) -> Result<FileStat, AttemptFault> {
     match (&line.origin, name) {
         (Origin::Bucket(bucket), Name::Key(key, _)) => {
             let page = bucket.list(key, 1, None, line.list_deadline()).await?;
@@ -141,7 +143,7 @@ async fn folder(line: &ServerLine, name: &Name) -> Result<FileStat, AttemptFault
                     let mut url = url.clone();
                     let path = format!("{}/{marker}", url.path().trim_end_matches('/'));
                     url.set_path(&path);
-                    async move { status::stat(line, &Name::Url(url)).await }
+                    async move { status::stat(line, &Name::Url(url), patience).await }
                 })
                 .collect();
             let mut worst = AttemptFault::Final(PageErrorKind::Missing);

@@ -109,11 +109,11 @@ impl LineMeter {
         }
         samples.first_bytes.push_back(took);
         samples.unsorted += 1;
-        if samples.unsorted >= SORT_EVERY {
+        if samples.unsorted >= SORT_EVERY || samples.first_bytes.len() < SORT_EVERY {
             samples.unsorted = 0;
             let mut sorted: Vec<Duration> = samples.first_bytes.iter().copied().collect();
             sorted.sort_unstable();
-            let slow = sorted[(sorted.len() - 1) * 99 / 100];
+            let slow = sorted[(sorted.len() * 99 / 100).min(sorted.len() - 1)];
             self.slow.store(slow.as_nanos() as u64, Relaxed);
         }
     }

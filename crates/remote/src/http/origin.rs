@@ -4,10 +4,23 @@ use super::address::{Name, StoreKind};
 use super::bucket::Bucket;
 use super::client::Connections;
 use super::fault::{AttemptFault, Passing, PassingKind};
+use pager::error::PageErrorKind;
 use reqwest::header::{ACCEPT_ENCODING, IF_MATCH, RANGE};
 use reqwest::{Method, Response};
 use std::sync::Arc;
 use std::time::Duration;
+
+/// The message for the name of another kind of place.
+pub(super) const ELSEWHERE: &str = "the file is in another place";
+
+/// How long the head of a reply may take.
+#[derive(Copy, Clone)]
+pub(super) struct Patience {
+    /// Attempts that failed before this one. Each doubles the time, for a server can be slower than it ever was.
+    pub failed: u32,
+    /// Time that is left for all attempts.
+    pub left: Duration,
+}
 
 /// A request.
 #[derive(Copy, Clone)]
@@ -17,6 +30,7 @@ pub(super) struct Ask<'a> {
     pub range: Option<(u64, u64)>,
     /// The ETag that the file must have.
     pub condition: Option<&'a str>,
+    pub patience: Patience,
 }
 
 /// The origin of a place.
@@ -72,7 +86,7 @@ impl Origin {
 }
 
 async fn web(connections: &Connections, server: &str, ask: Ask<'_>) -> Result<Response, AttemptFault> {
-    let Name::Url(url) = ask.name else { unreachable!("the names of a web server are URLs") };
+    let Name::Url(url) = ask.name else { return Err(PageErrorKind::Unsupported(ELSEWHERE.into()).into()) };
     let method = if ask.range.is_some() { Method::GET } else { Method::HEAD };
     // Ranges are of the file's own bytes, not of a compressed form.
     let mut request = connections.client()?.1.request(method, url.clone()).header(ACCEPT_ENCODING, "identity");

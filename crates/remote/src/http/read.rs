@@ -4,7 +4,7 @@ use super::address::Name;
 use super::fault::{AttemptFault, Passing, PassingKind};
 use super::line::{Attempts, LineJob, ServerLine};
 
-use super::origin::Ask;
+use super::origin::{Ask, Patience};
 use super::reply;
 use super::status;
 use futures_util::future::BoxFuture;
@@ -121,27 +121,32 @@ impl Reading<'_> {
         let mut attempts = Attempts::new(line);
         loop {
             let before = self.filled;
-            match self.attempt().await {
+            match self.attempt(attempts.patience(line)).await {
                 Ok(()) => return Ok(()),
                 Err(fault) => attempts.again(line, fault, self.filled > before).await?,
             }
         }
     }
 
-    async fn attempt(&mut self) -> Result<(), AttemptFault> {
+    async fn attempt(&mut self, patience: Patience) -> Result<(), AttemptFault> {
         let Wanted { line, target, offset, end } = self.wanted;
         let range = ((offset + self.filled).saturating_sub(target.base), end.saturating_sub(target.base));
         let expected = target.pin.expected();
         let condition = expected.as_ref().and_then(reply::condition);
         let begun = line.meter.begin();
-        let reply = line.send(Ask { name: &target.name, range: Some(range), condition }).await?;
+        let reply = line.send(Ask { name: &target.name, range: Some(range), condition, patience }).await?;
         let before = self.filled;
-        let result = self.accept(reply, range).await;
+        let result = self.accept(reply, range, patience).await;
         line.meter.ended(begun, (self.filled - before) as usize);
         result
     }
 
-    async fn accept(&mut self, reply: Response, (begin, end): (u64, u64)) -> Result<(), AttemptFault> {
+    async fn accept(
+        &mut self,
+        reply: Response,
+        (begin, end): (u64, u64),
+        patience: Patience,
+    ) -> Result<(), AttemptFault> {
         let wanted = self.wanted;
         let headers = reply.headers();
         let (to, size) = match reply.status() {
@@ -166,8 +171,8 @@ impl Reading<'_> {
                     return Err(wanted.protocol(format!("it was asked for a part and gave the whole file: {advice}")));
                 }
             },
-            StatusCode::RANGE_NOT_SATISFIABLE => return Err(wanted.past_the_end(reply, begin).await),
-            StatusCode::PRECONDITION_FAILED => return Err(wanted.changed().await),
+            StatusCode::RANGE_NOT_SATISFIABLE => return Err(wanted.past_the_end(reply, begin, patience).await),
+            StatusCode::PRECONDITION_FAILED => return Err(wanted.changed(patience).await),
             StatusCode::NOT_FOUND => return Err(wanted.gone(reply).await),
             _ => return Err(status::fault(wanted.line, reply).await),
         };
@@ -221,7 +226,7 @@ impl Wanted<'_> {
     }
 
     /// The range begins past the end of the file.
-    async fn past_the_end(&self, reply: Response, begin: u64) -> AttemptFault {
+    async fn past_the_end(&self, reply: Response, begin: u64, patience: Patience) -> AttemptFault {
         let told = reply::size_of_unsatisfied(reply.headers());
         let version = told.map(|size| reply::version(reply.headers(), size));
         let known = self.target.pin.expected();
@@ -229,7 +234,7 @@ impl Wanted<'_> {
         let same_size = |size| known.as_ref().is_some_and(|known| known.size == size);
         let version = match version {
             Some(version) if !version.tag.is_empty() || same_size(version.size) => version,
-            _ => match status::stat(self.line, &self.target.name).await {
+            _ => match status::stat(self.line, &self.target.name, patience).await {
                 Ok(found) => found.version,
                 Err(fault) => return fault,
             },
@@ -247,8 +252,8 @@ impl Wanted<'_> {
     }
 
     /// The server says that the file has another ETag.
-    async fn changed(&self) -> AttemptFault {
-        match status::stat(self.line, &self.target.name).await {
+    async fn changed(&self, patience: Patience) -> AttemptFault {
+        match status::stat(self.line, &self.target.name, patience).await {
             Ok(found) => match self.target.pin.check(&found.version) {
                 Err(kind) => kind.into(),
                 Ok(()) => self.protocol("it says that the file has another version, and that it has the same"),

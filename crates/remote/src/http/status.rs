@@ -3,7 +3,7 @@
 use super::address::{Name, StoreKind};
 use super::fault::{advice, AttemptFault, Passing, PassingKind};
 use super::line::ServerLine;
-use super::origin::Ask;
+use super::origin::{Ask, Patience};
 use super::reply;
 use pager::error::PageErrorKind;
 use pager::place::FileVersion;
@@ -86,8 +86,8 @@ pub(super) struct NameState {
 ///
 /// # Errors
 /// [`PageErrorKind::Missing`] only if the server says that there is no such name.
-pub(super) async fn stat(line: &ServerLine, name: &Name) -> Result<NameState, AttemptFault> {
-    let reply = line.send(Ask { name, range: None, condition: None }).await?;
+pub(super) async fn stat(line: &ServerLine, name: &Name, patience: Patience) -> Result<NameState, AttemptFault> {
+    let reply = line.send(Ask { name, range: None, condition: None, patience }).await?;
     let is_folder = leads_to_folder(name, &reply);
     match reply.status() {
         StatusCode::OK => {
@@ -102,12 +102,12 @@ pub(super) async fn stat(line: &ServerLine, name: &Name) -> Result<NameState, At
         _ => return Err(fault(line, reply).await),
     }
     drop(reply);
-    first_byte(line, name).await
+    first_byte(line, name, patience).await
 }
 
 /// The state of a name by its first byte, where a server answers no HEAD.
-async fn first_byte(line: &ServerLine, name: &Name) -> Result<NameState, AttemptFault> {
-    let reply = line.send(Ask { name, range: Some((0, 1)), condition: None }).await?;
+async fn first_byte(line: &ServerLine, name: &Name, patience: Patience) -> Result<NameState, AttemptFault> {
+    let reply = line.send(Ask { name, range: Some((0, 1)), condition: None, patience }).await?;
     let is_folder = leads_to_folder(name, &reply);
     let headers = reply.headers();
     let size = match reply.status() {

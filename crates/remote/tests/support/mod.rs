@@ -80,6 +80,8 @@ pub struct Server {
     choose: Mutex<Choose>,
     handler: Mutex<Option<Arc<Handler>>>,
     pub asked: Mutex<Vec<Asked>>,
+    /// Replies in the making, and the most of them at once.
+    at_once: Mutex<(usize, usize)>,
 }
 
 impl Server {
@@ -91,6 +93,7 @@ impl Server {
             choose: Mutex::new(Box::new(|_| ServerFault::None)),
             handler: Mutex::default(),
             asked: Mutex::default(),
+            at_once: Mutex::default(),
         });
         let serving = server.clone();
         std::thread::spawn(move || {
@@ -135,6 +138,11 @@ impl Server {
         self.asked.lock().unwrap().len()
     }
 
+    /// Most requests that it had at the same time.
+    pub fn most_at_once(&self) -> usize {
+        self.at_once.lock().unwrap().1
+    }
+
     fn serve(&self, connection: TcpStream) -> Option<()> {
         connection.set_nodelay(true).ok()?;
         let mut lines = BufReader::new(connection.try_clone().ok()?);
@@ -161,7 +169,13 @@ impl Server {
             if let Some(n) = asked.headers.get("content-length").and_then(|n| n.parse().ok()) {
                 std::io::copy(&mut (&mut lines).take(n), &mut std::io::sink()).ok()?;
             }
-            self.reply(&connection, &asked)?;
+            {
+                let mut at_once = self.at_once.lock().unwrap();
+                *at_once = (at_once.0 + 1, at_once.1.max(at_once.0 + 1));
+            }
+            let replied = self.reply(&connection, &asked);
+            self.at_once.lock().unwrap().0 -= 1;
+            replied?;
         }
     }
 
