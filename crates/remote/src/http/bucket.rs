@@ -1,15 +1,17 @@
 //! Object stores: object_store knows addresses and signatures, and lists keys.
 
 use super::address::{Name, StoreKind};
-use super::client::{Carrier, Connections, Slot};
+use super::client::{Carrier, Connections, HeadNote, Slot};
 use super::credentials::{self, AskedRegion, Built};
-use super::fault::{advice, chain, AttemptFault, Passing, PassingKind};
+use super::fault::{advice, chain, error_code, AttemptFault, Passing, PassingKind, Refusal};
 use super::origin::{Ask, ELSEWHERE};
+use super::reply;
 use object_store::list::PaginatedListOptions;
 use object_store::path::Path as Key;
 use object_store::{Extensions, GetOptions, GetRange};
 use pager::error::PageErrorKind;
 use pager::place::{Entry, FileKind};
+use reqwest::header::HeaderMap;
 use reqwest::{Response, StatusCode};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
@@ -82,15 +84,25 @@ impl Bucket {
             None => self.built(&AskedRegion::Usual).await?,
         };
         let reply = self.send_as(&built, ask).await?;
-        let elsewhere = matches!(reply.status(), StatusCode::MOVED_PERMANENTLY | StatusCode::BAD_REQUEST)
-            || reply.status() == StatusCode::TEMPORARY_REDIRECT;
-        let region = reply.headers().get("x-amz-bucket-region").and_then(|region| region.to_str().ok());
-        match region.filter(|region| elsewhere && built.may_move_to(region)) {
-            Some(region) => {
-                let built = self.built(&AskedRegion::Named(region.to_owned())).await?;
-                self.send_as(&built, ask).await
-            }
+        match self.elsewhere(&built, reply.status(), reply.headers()).await? {
+            Some(built) => self.send_as(&built, ask).await,
             None => Ok(reply),
+        }
+    }
+
+    /// The store of the region where S3 says that the bucket is, if that is another one.
+    async fn elsewhere(
+        &self,
+        built: &Built,
+        status: StatusCode,
+        headers: &HeaderMap,
+    ) -> Result<Option<Arc<Built>>, PageErrorKind> {
+        let region = headers.get("x-amz-bucket-region").and_then(|region| region.to_str().ok());
+        let moved =
+            matches!(status, StatusCode::MOVED_PERMANENTLY | StatusCode::TEMPORARY_REDIRECT | StatusCode::BAD_REQUEST);
+        match region.filter(|region| moved && built.may_move_to(region)) {
+            Some(region) => self.built(&AskedRegion::Named(region.to_owned())).await.map(Some),
+            None => Ok(None),
         }
     }
 
@@ -131,50 +143,86 @@ impl Bucket {
         from: Option<String>,
         deadline: Duration,
     ) -> Result<ListPage, AttemptFault> {
-        let built = match self.known() {
-            Some(built) => built,
-            None => self.built(&AskedRegion::Usual).await?,
+        let listed = async {
+            let built = match self.known() {
+                Some(built) => built,
+                None => self.built(&AskedRegion::Usual).await?,
+            };
+            let (page, note) = self.list_as(&built, folder, most, from.clone()).await;
+            let moved = match (&page, note.get()) {
+                (Err(_), Some((status, headers))) => self.elsewhere(&built, *status, headers).await?,
+                _ => None,
+            };
+            match moved {
+                Some(built) => {
+                    let (page, note) = self.list_as(&built, folder, most, from).await;
+                    page.map_err(|e| self.list_fault(&built, &e, &note))
+                }
+                None => page.map_err(|e| self.list_fault(&built, &e, &note)),
+            }
         };
+        match tokio::time::timeout(deadline, listed).await {
+            Ok(page) => page,
+            Err(_) => {
+                let message = format!("no list within {:.1} s", deadline.as_secs_f64());
+                Err(Passing::new(PassingKind::Silence, message).into())
+            }
+        }
+    }
+
+    async fn list_as(
+        &self,
+        built: &Built,
+        folder: &Key,
+        most: usize,
+        from: Option<String>,
+    ) -> (object_store::Result<ListPage>, HeadNote) {
         let prefix = if folder.as_ref().is_empty() { String::new() } else { format!("{folder}/") };
+        let note = HeadNote::default();
+        let mut extensions = Extensions::new();
+        extensions.insert(note.clone());
         let options = PaginatedListOptions {
             delimiter: Some("/".into()),
             max_keys: Some(most.clamp(1, PAGE)),
             page_token: from,
+            extensions,
             ..PaginatedListOptions::default()
         };
-        let asked = built.lists.list_paginated(Some(&prefix).filter(|p| !p.is_empty()).map(String::as_str), options);
-        let Ok(page) = tokio::time::timeout(deadline, asked).await else {
-            let message = format!("no list within {:.1} s", deadline.as_secs_f64());
-            return Err(Passing::new(PassingKind::Silence, message).into());
-        };
-        let page = page.map_err(|e| self.list_fault(&built, &e))?;
-        let name = |key: &Key| key.as_ref().strip_prefix(&prefix).filter(|name| !name.is_empty()).map(str::to_owned);
-        let folders = page.result.common_prefixes.iter().filter_map(name);
-        let mut entries: Vec<Entry> = folders.map(|name| Entry { name, kind: FileKind::Folder, size: 0 }).collect();
-        // A key that ends in `/` is what some tools make to show an empty folder.
-        let files = page.result.objects.iter().filter_map(|o| Some((name(&o.location)?, o.size)));
-        entries.extend(files.map(|(name, size)| Entry { name, kind: FileKind::File, size }));
-        Ok(ListPage { entries, next: page.page_token })
+        let asked = Some(prefix.as_str()).filter(|prefix| !prefix.is_empty());
+        let listed = built.lists.list_paginated(asked, options).await;
+        let page = listed.map(|page| {
+            // A key that ends in `/` is what some tools make to show an empty folder.
+            let name =
+                |key: &Key| key.as_ref().strip_prefix(&prefix).filter(|name| !name.is_empty()).map(str::to_owned);
+            let folders = page.result.common_prefixes.iter().filter_map(name);
+            let mut entries: Vec<Entry> = folders.map(|name| Entry { name, kind: FileKind::Folder, size: 0 }).collect();
+            let files = page.result.objects.iter().filter_map(|o| Some((name(&o.location)?, o.size)));
+            entries.extend(files.map(|(name, size)| Entry { name, kind: FileKind::File, size }));
+            ListPage { entries, next: page.page_token }
+        });
+        (page, note)
     }
 
-    fn list_fault(&self, built: &Built, e: &object_store::Error) -> AttemptFault {
-        let server = self.server.clone();
+    fn list_fault(&self, built: &Built, e: &object_store::Error, note: &HeadNote) -> AttemptFault {
         let text = chain(e);
-        match e {
-            object_store::Error::PermissionDenied { .. } | object_store::Error::Unauthenticated { .. } => {
-                let message = format!("it does not let the bucket be listed: {}", advice(self.kind, built.anonymous));
-                PageErrorKind::Unauthorized { server, message }.into()
+        match note.get() {
+            None => Passing::new(PassingKind::Broken, text.chars().take(200).collect::<String>()).into(),
+            // The list itself is no list.
+            Some((status, _)) if status.is_success() => {
+                let message = format!("its list cannot be read: {}", text.chars().take(100).collect::<String>());
+                PageErrorKind::Protocol { server: self.server.clone(), message }.into()
             }
-            object_store::Error::NotFound { .. } => {
-                let message = "there is no such bucket: check its name and region".to_owned();
-                PageErrorKind::Protocol { server, message }.into()
+            Some((status, headers)) => {
+                let refusal = Refusal {
+                    server: &self.server,
+                    kind: self.kind,
+                    anonymous: built.anonymous,
+                    status: *status,
+                    code: error_code(&text),
+                    wait: reply::retry_after(headers),
+                };
+                AttemptFault::of_status(refusal)
             }
-            // A status of the server that says "later", or a broken connection.
-            _ if ["status code: 4", "status code: 3", "BareRedirect"].iter().any(|sign| text.contains(sign)) => {
-                let first: String = text.chars().take(200).collect();
-                PageErrorKind::Protocol { server, message: first }.into()
-            }
-            _ => Passing::new(PassingKind::Broken, text.chars().take(200).collect::<String>()).into(),
         }
     }
 }

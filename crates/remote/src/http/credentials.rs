@@ -165,6 +165,8 @@ async fn s3(bucket: &str, region: &AskedRegion, carrier: Carrier) -> Result<Buil
 async fn google(bucket: &str, carrier: Carrier) -> Result<Built, PageErrorKind> {
     let builder = GoogleCloudStorageBuilder::from_env();
     let mut anonymous = says_yes("GOOGLE_SKIP_SIGNATURE");
+    // Whether a service is asked for credentials, which may have none.
+    let mut asked = false;
     if !anonymous {
         use GoogleConfigKey::{ApplicationCredentials, BearerToken, ServiceAccount, ServiceAccountKey};
         let keys = [ApplicationCredentials, BearerToken, ServiceAccount, ServiceAccountKey];
@@ -172,11 +174,20 @@ async fn google(bucket: &str, carrier: Carrier) -> Result<Built, PageErrorKind> 
         let given = keys.iter().any(|key| builder.get_config_value(key).is_some())
             || known.is_some_and(|file| std::path::Path::new(&file).exists());
         let host = variable("GCE_METADATA_HOST").unwrap_or_else(|| "metadata.google.internal".into());
+        asked = !given;
         anonymous = !given && !has_metadata(&format!("{host}:80")).await;
     }
-    let builder = builder.with_bucket_name(bucket).with_skip_signature(anonymous);
-    let builder = builder.with_retry(no_retries()).with_client_options(client_options());
-    let store = Arc::new(builder.with_http_connector(carrier).build().map_err(|e| unusable(&e))?);
+    let make = |anonymous: bool| {
+        let builder = builder.clone().with_bucket_name(bucket).with_skip_signature(anonymous);
+        let builder = builder.with_retry(no_retries()).with_client_options(client_options());
+        builder.with_http_connector(carrier.clone()).build().map_err(|e| unusable(&e))
+    };
+    let mut store = make(anonymous)?;
+    if asked && !anonymous && store.credentials().get_credential().await.is_err() {
+        anonymous = true;
+        store = make(anonymous)?;
+    }
+    let store = Arc::new(store);
     Ok(Built { store: store.clone(), lists: store, anonymous, region: None })
 }
 
@@ -199,14 +210,24 @@ async fn azure(bucket: &str, carrier: Carrier) -> Result<Built, PageErrorKind> {
         return Err(PageErrorKind::Unsupported(message.into()));
     }
     let mut anonymous = says_yes("AZURE_SKIP_SIGNATURE");
+    let mut asked = false;
     if !anonymous && !emulator {
         let keys = [AccessKey, ClientSecret, FederatedTokenFile, MsiEndpoint, SasKey, Token, UseAzureCli];
         let given = keys.iter().any(|key| builder.get_config_value(key).is_some_and(|v| v != "false"));
         let elsewhere = builder.get_config_value(&Endpoint).is_some();
+        asked = !given;
         anonymous = !given && (elsewhere || !has_metadata("169.254.169.254:80").await);
     }
-    let builder = builder.with_container_name(container).with_skip_signature(anonymous);
-    let builder = builder.with_retry(no_retries()).with_client_options(client_options());
-    let store = Arc::new(builder.with_http_connector(carrier).build().map_err(|e| unusable(&e))?);
+    let make = |anonymous: bool| {
+        let builder = builder.clone().with_container_name(container).with_skip_signature(anonymous);
+        let builder = builder.with_retry(no_retries()).with_client_options(client_options());
+        builder.with_http_connector(carrier.clone()).build().map_err(|e| unusable(&e))
+    };
+    let mut store = make(anonymous)?;
+    if asked && !anonymous && store.credentials().get_credential().await.is_err() {
+        anonymous = true;
+        store = make(anonymous)?;
+    }
+    let store = Arc::new(store);
     Ok(Built { store: store.clone(), lists: store, anonymous, region: None })
 }

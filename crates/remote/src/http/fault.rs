@@ -2,6 +2,7 @@
 
 use super::address::{redact, StoreKind};
 use pager::error::PageErrorKind;
+use reqwest::StatusCode;
 use std::error::Error;
 use std::time::Duration;
 
@@ -52,10 +53,66 @@ impl From<PageErrorKind> for AttemptFault {
     }
 }
 
+/// A reply with a status other than success.
+pub(super) struct Refusal<'a> {
+    pub server: &'a str,
+    pub kind: StoreKind,
+    /// Whether the request was not signed.
+    pub anonymous: bool,
+    pub status: StatusCode,
+    /// See [`error_code`].
+    pub code: Option<String>,
+    /// See [`Passing::wait`].
+    pub wait: Option<Duration>,
+}
+
+/// The code of an object store's error, such as `SlowDown`. The rest of its text may repeat parts of credentials.
+pub(super) fn error_code(text: &str) -> Option<String> {
+    let code = text.split_once("<Code>")?.1.split_once("</Code>")?.0;
+    let sound = !code.is_empty() && code.len() < 60 && code.bytes().all(|b| b.is_ascii_alphanumeric());
+    sound.then(|| code.to_owned())
+}
+
 impl AttemptFault {
+    /// The fault that a reply's status says.
+    pub(super) fn of_status(refusal: Refusal<'_>) -> Self {
+        let Refusal { server, kind, anonymous, status, code, wait } = refusal;
+        let server = server.to_owned();
+        let code = code.as_deref();
+        let message = match code {
+            Some(code) => format!("it answers {status}, {code}"),
+            None => format!("it answers {status}"),
+        };
+        // Keys that expired are refused with 400 by S3.
+        let expired = matches!(code, Some("ExpiredToken" | "InvalidToken" | "InvalidAccessKeyId"));
+        match status {
+            StatusCode::NOT_FOUND if matches!(code, Some("NoSuchBucket" | "ContainerNotFound")) => {
+                let message = format!("{message}: check the bucket's name and region");
+                PageErrorKind::Protocol { server, message }.into()
+            }
+            StatusCode::NOT_FOUND => PageErrorKind::Missing.into(),
+            StatusCode::PROXY_AUTHENTICATION_REQUIRED => {
+                let message = format!("{message}: set the proxy's user in HTTPS_PROXY");
+                PageErrorKind::Unauthorized { server, message }.into()
+            }
+            _ if expired || matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) => {
+                let message = format!("{message}: {}", advice(kind, anonymous));
+                PageErrorKind::Unauthorized { server, message }.into()
+            }
+            _ if matches!(status, StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS)
+                || status.is_server_error() =>
+            {
+                Passing { kind: PassingKind::Broken, message, wait }.into()
+            }
+            _ => PageErrorKind::Protocol { server, message }.into(),
+        }
+    }
+
     /// The fault of a request that got no reply, or of a body that broke.
     pub(super) fn of(server: &str, e: &reqwest::Error) -> Self {
-        let message = chain(e);
+        // Its own words are that a request was sent.
+        let message = e.source().map_or_else(|| chain(e), chain);
+        let message = message.strip_prefix("client error (Connect): ").unwrap_or(&message).to_owned();
         if e.is_redirect() {
             return Self::Final(PageErrorKind::Protocol { server: server.into(), message });
         }

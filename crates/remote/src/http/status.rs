@@ -1,7 +1,7 @@
 //! Replies that are no data: what their status says, and the state of a name.
 
 use super::address::{Name, StoreKind};
-use super::fault::{advice, AttemptFault, Passing, PassingKind};
+use super::fault::{error_code, AttemptFault, Refusal};
 use super::line::ServerLine;
 use super::origin::{Ask, Patience};
 use super::reply;
@@ -28,50 +28,12 @@ pub(super) async fn drain(mut reply: Response) -> Vec<u8> {
     text
 }
 
-/// The code of an object store's error, such as `SlowDown`. The rest of the text may repeat parts of credentials.
-fn code(text: &[u8]) -> Option<String> {
-    let text = String::from_utf8_lossy(text);
-    let code = text.split_once("<Code>")?.1.split_once("</Code>")?.0;
-    let sound = !code.is_empty() && code.len() < 60 && code.bytes().all(|b| b.is_ascii_alphanumeric());
-    sound.then(|| code.to_owned())
-}
-
 /// The fault that a status other than success says.
 pub(super) async fn fault(line: &ServerLine, reply: Response) -> AttemptFault {
     let (status, wait) = (reply.status(), reply::retry_after(reply.headers()));
+    let code = error_code(&String::from_utf8_lossy(&drain(reply).await));
     let (kind, anonymous) = line.origin.kind();
-    let code = code(&drain(reply).await);
-    let mut message = format!("it answers {status}");
-    if let Some(code) = &code {
-        message = format!("{message}, {code}");
-    }
-    // Keys that expired are refused with 400 by S3.
-    let expired = matches!(code.as_deref(), Some("ExpiredToken" | "InvalidToken" | "InvalidAccessKeyId"));
-    let server = line.server.clone();
-    match status {
-        StatusCode::NOT_FOUND if code.as_deref() == Some("NoSuchBucket") => {
-            PageErrorKind::Protocol { server, message: format!("{message}: check the bucket's name and region") }.into()
-        }
-        StatusCode::NOT_FOUND => PageErrorKind::Missing.into(),
-        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => refused(server, &message, kind, anonymous),
-        StatusCode::PROXY_AUTHENTICATION_REQUIRED => {
-            let message = format!("{message}: set the proxy's user in HTTPS_PROXY");
-            PageErrorKind::Unauthorized { server, message }.into()
-        }
-        _ if expired => refused(server, &message, kind, anonymous),
-        StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS => passing(message, wait),
-        _ if status.is_server_error() => passing(message, wait),
-        _ => PageErrorKind::Protocol { server, message }.into(),
-    }
-}
-
-fn refused(server: String, message: &str, kind: StoreKind, anonymous: bool) -> AttemptFault {
-    let message = format!("{message}: {}", advice(kind, anonymous));
-    PageErrorKind::Unauthorized { server, message }.into()
-}
-
-fn passing(message: String, wait: Option<Duration>) -> AttemptFault {
-    Passing { kind: PassingKind::Broken, message, wait }.into()
+    AttemptFault::of_status(Refusal { server: &line.server, kind, anonymous, status, code, wait })
 }
 
 /// The state of a file.
