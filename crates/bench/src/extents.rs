@@ -5,7 +5,7 @@
 
 use super::plain::measured;
 use field::error::FieldError;
-use pager::source::{Buffer, Completion, Read, Source};
+use pager::source::{Buffer, Completion, Read, ReadClass, Source};
 use pager::{Event, Observer, PageErrorKind, Pager};
 use runtime::process;
 use runtime::session::{ProgressWatch, Resources, Session, SourceSpec};
@@ -211,7 +211,7 @@ pub fn replayed(list: &Path, resources: &Resources, watch: &mut ProgressWatch<'_
                 break;
             };
             let buffers = vec![Buffer { ptr: place.ptr, len: len as usize }];
-            let read = Read { token: next as u64, offset, buffers };
+            let read = Read { token: next as u64, offset, buffers, class: ReadClass::Demand };
             flying.insert(next as u64, place);
             match batches.last_mut().filter(|(of, _)| Arc::ptr_eq(of, source)) {
                 Some((_, reads)) => reads.push(read),

@@ -68,7 +68,7 @@ impl Source for Beyond {
 mod tests {
     use super::super::device::Blocking;
     use super::*;
-    use pager::source::Buffer;
+    use pager::source::{Buffer, ReadClass};
     use std::sync::mpsc::{channel, Sender};
 
     struct Told(Mutex<Sender<u64>>);
@@ -91,6 +91,7 @@ mod tests {
             offset: n * 20_000,
             buffers: vec![Buffer { ptr: room.as_mut_ptr(), len: room.len() }],
             token: n,
+            class: ReadClass::Demand,
         });
         let (told, all) = channel();
         let (done, began): (Arc<dyn Completion>, _) = (Arc::new(Told(Mutex::new(told))), Instant::now());

@@ -14,7 +14,7 @@ use field::translate::Translation;
 use pager::error::PageError;
 use pager::id::{ArrayId, PageId, SourceId};
 use pager::map::{ExtentTarget, Located, PageMap};
-use pager::source::{Buffer, Completion, Read, Source};
+use pager::source::{Buffer, Completion, Read, ReadClass, Source};
 use pager::{Backend, PageErrorKind, Pager, PagerConfig};
 use runtime::executor::RunLoad;
 use runtime::limits::pager_error;
@@ -265,7 +265,7 @@ impl DemandStore {
         self.bytes.fetch_add(buffers.iter().map(|b| b.len as u64).sum(), Relaxed);
         let bell = Arc::new(Bell::default());
         let done: Arc<dyn Completion> = bell.clone();
-        from.submit(vec![Read { token: 0, offset, buffers }], &done);
+        from.submit(vec![Read { token: 0, offset, buffers, class: ReadClass::Demand }], &done);
         let mut held = bell.result.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
             match held.take() {

@@ -7,11 +7,10 @@ use crate::byte_runs::{ByteRun, Spans};
 use crate::catalog::{DType, ReadCounter, RowReader};
 use crate::data_files::DataFiles;
 use crate::error::FieldError;
+use crate::file::FileBytes;
 use crate::heap_size;
 use crate::stored_numbers::{scale, swap, StoredNumbers};
-use std::fs::File;
 use std::ops::Range;
-use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -253,7 +252,7 @@ impl ArrayLayout {
 
     fn read(
         &self,
-        from: (&File, &Path),
+        from: (&FileBytes, &Path),
         runs: impl FnOnce(&mut dyn FnMut(ByteRun)),
         out: &mut [u8],
     ) -> Result<usize, FieldError> {
@@ -262,7 +261,7 @@ impl ArrayLayout {
         runs(&mut |run| {
             let end = at + run.len as usize;
             if result.is_ok() {
-                result = file.read_exact_at(&mut out[at..end], run.offset);
+                result = file.read_exact_at(run.offset, &mut out[at..end]);
                 self.tally.add(run.len);
             }
             at = end;
@@ -285,7 +284,7 @@ impl ArrayLayout {
         c: usize,
         k: usize,
         j: Range<usize>,
-        from: (&File, &Path),
+        from: (&FileBytes, &Path),
         out: &mut [u8],
     ) -> Result<(), FieldError> {
         let (numbers, apart, size) = (self.numbers(step, c), self.point_bytes(step, c), self.dtype.size());

@@ -1,7 +1,7 @@
 //! The files of arrays, for reading rows in order. Pages are read through the pager's sources.
 
 use crate::error::FieldError;
-use std::fs::File;
+use crate::file::FileBytes;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -13,7 +13,7 @@ const OPEN: usize = 16;
 pub struct DataFiles {
     paths: Vec<PathBuf>,
     /// The last files used, newest last.
-    open: Mutex<Vec<(usize, Arc<File>)>>,
+    open: Mutex<Vec<(usize, Arc<FileBytes>)>>,
 }
 
 impl DataFiles {
@@ -26,7 +26,7 @@ impl DataFiles {
         &self.paths
     }
 
-    pub(crate) fn get(&self, n: usize) -> Result<Arc<File>, FieldError> {
+    pub(crate) fn get(&self, n: usize) -> Result<Arc<FileBytes>, FieldError> {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(at) = open.iter().position(|o| o.0 == n) {
             let hit = open.remove(at);
@@ -35,7 +35,7 @@ impl DataFiles {
             return Ok(file);
         }
         let path = self.path(n);
-        let file = Arc::new(File::open(path).map_err(|e| FieldError::io(path, e))?);
+        let file = Arc::new(FileBytes::open(path).map_err(|e| FieldError::io(path, e))?);
         if open.len() == OPEN {
             open.remove(0);
         }

@@ -14,7 +14,7 @@ use crate::nodes::{ArraySlot, BoxLevel, Zone};
 use crate::plot3d::Plot3d;
 use crate::quantity::{FreeStream, Quantity};
 use crate::store::layout::box_pages;
-use crate::store::{LevelId, Register, Store};
+use crate::store::{LevelId, PagerRegistrar, Register, Store};
 use crate::translate::Translation;
 use crate::uniform::Uniform;
 use crate::usage::Uses;
@@ -67,17 +67,6 @@ pub struct Dataset {
     pub made: Arc<[DerivedField]>,
     /// Charges for all of the above and for the pager's records.
     pub(crate) charges: Vec<Arc<Charge>>,
-}
-
-struct PagerRegistrar<'a>(&'a Pager);
-
-impl Register for PagerRegistrar<'_> {
-    fn add_file(&mut self, path: &Path) -> SourceId {
-        self.0.add_file(path)
-    }
-    fn add_array(&mut self, map: Arc<dyn PageMap>) -> ArrayId {
-        self.0.add_array(map)
-    }
 }
 
 fn slots(catalog: &Catalog, zone: usize, ids: &[ArrayId], steps: impl Fn(usize) -> usize) -> Vec<ArraySlot> {

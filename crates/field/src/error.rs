@@ -156,11 +156,13 @@ impl FieldError {
             Self::Output(message)
         }
     }
-    /// Whether permissions are the cause, of a source or of a result.
+    /// Whether permissions or the network are the cause, of a source or of a result.
     pub fn is_access(&self) -> bool {
         match self {
-            Self::Io { source, .. } => source.kind() == ErrorKind::PermissionDenied,
-            Self::Page(p) => matches!(p.kind, PageErrorKind::Denied(_)),
+            Self::Io { source, .. } => {
+                source.kind() == ErrorKind::PermissionDenied || PageErrorKind::from(source).is_network()
+            }
+            Self::Page(p) => matches!(p.kind, PageErrorKind::Denied(_)) || p.kind.is_network(),
             Self::Denied(_) => true,
             _ => false,
         }
@@ -191,6 +193,9 @@ impl FieldError {
     }
     /// A [`FieldError::Io`].
     pub fn io(path: impl Into<PathBuf>, source: std::io::Error) -> Self {
+        if PageErrorKind::from(&source) == PageErrorKind::Interrupted {
+            return Self::Interrupted;
+        }
         Self::Io { path: path.into(), source }
     }
 }

@@ -1,17 +1,22 @@
-//! Files: opened without waiting, and identified across replacement and rewriting.
+//! Files, local and of places: opened without waiting, and identified across replacement and rewriting.
 
 use crate::error::FieldError;
+use pager::place::{self, FileKind, FileReader, FileStat};
+use pager::PageErrorKind;
 use std::fs::{File, Metadata, OpenOptions};
-use std::io;
+use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 /// A regular file, with its metadata at the time of opening.
 #[derive(Debug)]
-pub struct FileBytes {
-    file: File,
-    about: Metadata,
+pub struct FileBytes(OpenFile);
+
+#[derive(Debug)]
+enum OpenFile {
+    Local { file: File, about: Metadata },
+    Remote(FileReader),
 }
 
 impl FileBytes {
@@ -20,6 +25,9 @@ impl FileBytes {
     /// # Errors
     /// The system's error. Folders, pipes and devices are refused: they have no bytes at an offset.
     pub fn open(path: &Path) -> io::Result<Self> {
+        if place::is_remote(path) {
+            return FileReader::open(path).map(|file| Self(OpenFile::Remote(file))).map_err(PageErrorKind::into_io);
+        }
         // Otherwise opening a pipe waits for a writer.
         let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
         let about = file.metadata()?;
@@ -29,12 +37,27 @@ impl FileBytes {
         if !about.is_file() {
             return Err(io::Error::other("this is no regular file; copy what it gives into one first"));
         }
-        Ok(Self { file, about })
+        Ok(Self(OpenFile::Local { file, about }))
     }
 
     /// Size in bytes when it was opened.
     pub fn size(&self) -> u64 {
-        self.about.len()
+        match &self.0 {
+            OpenFile::Local { about, .. } => about.len(),
+            OpenFile::Remote(file) => file.size(),
+        }
+    }
+
+    /// Size in bytes now.
+    ///
+    /// # Errors
+    /// The system's error.
+    pub fn size_now(&self) -> io::Result<u64> {
+        match &self.0 {
+            OpenFile::Local { file, .. } => file.metadata().map(|about| about.len()),
+            // Every reply of another size is an error.
+            OpenFile::Remote(file) => Ok(file.size()),
+        }
     }
 
     /// Fills `buf` from byte `offset`.
@@ -42,7 +65,10 @@ impl FileBytes {
     /// # Errors
     /// `UnexpectedEof` past the end, else the system's error.
     pub fn read_exact_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<()> {
-        self.file.read_exact_at(buf, offset)
+        match &self.0 {
+            OpenFile::Local { file, .. } => file.read_exact_at(buf, offset),
+            OpenFile::Remote(file) => file.read_exact_at(offset, buf).map_err(PageErrorKind::into_io),
+        }
     }
 
     /// The file's identity when it was opened as `path`.
@@ -50,8 +76,60 @@ impl FileBytes {
     /// # Errors
     /// The system's error.
     pub fn identity(&self, path: &Path) -> io::Result<FileIdentity> {
-        FileIdentity::new(path, &self.about)
+        match &self.0 {
+            OpenFile::Local { about, .. } => FileIdentity::new(path, about),
+            OpenFile::Remote(_) => identity(path),
+        }
     }
+}
+
+/// The state of a name.
+///
+/// # Errors
+/// The system's error, or that of the name's place.
+pub fn stat(path: &Path) -> io::Result<FileStat> {
+    stats(&[path.to_owned()]).remove(0)
+}
+
+/// The states of names, remote ones all at the same time.
+///
+/// # Errors
+/// As [`stat`], for each name.
+pub fn stats(paths: &[PathBuf]) -> Vec<io::Result<FileStat>> {
+    let remote = place::stat(paths);
+    let local = |path: &PathBuf| (!place::is_remote(path)).then(|| std::fs::metadata(path).err()).flatten();
+    // The system's own words for a local name.
+    paths
+        .iter()
+        .zip(remote)
+        .map(|(path, stat)| stat.map_err(|kind| local(path).unwrap_or_else(|| kind.into_io())))
+        .collect()
+}
+
+/// Size of a regular file in bytes.
+///
+/// # Errors
+/// [`FieldError::Io`] if it is missing or inaccessible, [`FieldError::Format`] if it is something else.
+pub fn size_of(path: &Path) -> Result<u64, FieldError> {
+    match stat(path) {
+        Ok(stat) if stat.kind == FileKind::File => Ok(stat.version.size),
+        Ok(_) => Err(FieldError::format(path, "this is no regular file")),
+        Err(e) => Err(FieldError::io(path, e)),
+    }
+}
+
+/// The first bytes of a file, at most `most`.
+///
+/// # Errors
+/// The system's error, or that of the file's place.
+pub fn read_start(path: &Path, most: u64) -> io::Result<Vec<u8>> {
+    if place::is_remote(path) {
+        let most = usize::try_from(most).unwrap_or(usize::MAX);
+        return place::read_small(path, most).map(|bytes| bytes.to_vec()).map_err(PageErrorKind::into_io);
+    }
+    let mut bytes = Vec::new();
+    File::open(path)?.take(most).read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 /// Identity of a file: path, size, time of change, and number in the file system. Two runs of one case have files of
@@ -80,8 +158,28 @@ impl PartialEq for FileIdentity {
 /// # Errors
 /// [`FieldError::Io`] names a file that is missing or inaccessible.
 pub fn identities(files: &[PathBuf]) -> Result<Vec<FileIdentity>, FieldError> {
-    let one = |path: &PathBuf| FileIdentity::new(path, &std::fs::metadata(path)?);
-    files.iter().map(|path| one(path).map_err(|e| FieldError::io(path, e))).collect()
+    if files.iter().any(|path| place::is_remote(path)) {
+        // One round trip for all: the answers are known afterwards.
+        let _known = place::stat(files);
+    }
+    files.iter().map(|path| identity(path).map_err(|e| FieldError::io(path, e))).collect()
+}
+
+/// The present identity of a file.
+fn identity(path: &Path) -> io::Result<FileIdentity> {
+    if !place::is_remote(path) {
+        return FileIdentity::new(path, &std::fs::metadata(path)?);
+    }
+    let stat = stat(path)?;
+    let [tag, _] = Digest::default().text(&stat.version.tag).halves();
+    Ok(FileIdentity {
+        path: path.to_owned(),
+        size: stat.version.size,
+        changed: [stat.modified_ns.div_euclid(1_000_000_000), stat.modified_ns.rem_euclid(1_000_000_000)],
+        // The tag of its version distinguishes it, as the number in the file system does for a local file.
+        inode: tag,
+        status: [0, 0],
+    })
 }
 
 impl FileIdentity {

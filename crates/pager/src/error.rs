@@ -86,6 +86,9 @@ pub enum PageErrorKind {
     /// The place cannot do this.
     #[error("{0}")]
     Unsupported(String),
+    /// The user stopped a read that waited.
+    #[error("interrupted")]
+    Interrupted,
     /// A folder has too many names.
     #[error("there are more than {most} names")]
     TooMany {
@@ -116,6 +119,12 @@ impl PageErrorKind {
         matches!(self, Self::Unreachable { .. } | Self::TimedOut { .. } | Self::Protocol { .. })
     }
 
+    /// Whether a run that needs the page ends at once: its other pages would fail in the same way, or belong to another
+    /// version of the data.
+    pub fn ends_run(&self) -> bool {
+        self.is_network() || matches!(self, Self::Changed { .. })
+    }
+
     /// As an error of the system, from which [`PageErrorKind::from`] gives the same kind.
     pub fn into_io(self) -> io::Error {
         let kind = match &self {
@@ -125,6 +134,7 @@ impl PageErrorKind {
             Self::Unreachable { .. } => io::ErrorKind::HostUnreachable,
             Self::TimedOut { .. } => io::ErrorKind::TimedOut,
             Self::Unsupported(_) => io::ErrorKind::Unsupported,
+            Self::Interrupted => io::ErrorKind::Other,
             _ => io::ErrorKind::Other,
         };
         io::Error::new(kind, self)

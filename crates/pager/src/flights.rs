@@ -12,7 +12,10 @@ use crate::slab::SlotMap;
 use crate::translated::Translated;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
+/// How long the failure of a server stands for its page. Tasks that need the page meanwhile see it without another try.
+const RETRY_AFTER: Duration = Duration::from_secs(5);
 /// No index.
 pub(crate) const NONE: u32 = u32::MAX;
 
@@ -101,7 +104,12 @@ pub(crate) struct Flights {
     /// 7. All parked flights, in order of arrival.
     parked: VecDeque<Entry>,
     failed: HashMap<PageId, PageError, PageHash>,
+    /// When failures that may pass are forgotten, if there are any.
+    retry_at: Option<Instant>,
     first_failure: Option<PageError>,
+    /// The last failure that ends a run, and how many there were.
+    ending: Option<PageError>,
+    endings: u64,
     transitions: Transitions,
 }
 
@@ -354,10 +362,33 @@ impl Flights {
         self.first_failure.as_ref()
     }
 
+    /// The number of failures so far that end a run, and the last one.
+    pub(crate) fn ending(&self) -> (u64, Option<&PageError>) {
+        (self.endings, self.ending.as_ref())
+    }
+
     /// Stores the error of a page whose flight has ended as failed. False if it had one.
     pub(crate) fn fail(&mut self, page: PageId, error: &PageError) -> bool {
+        if error.kind.ends_run() {
+            self.ending = Some(error.clone());
+            self.endings += 1;
+        }
+        if error.kind.is_transient() {
+            self.retry_at.get_or_insert_with(|| Instant::now() + RETRY_AFTER);
+        }
         self.first_failure.get_or_insert_with(|| error.clone());
         self.failed.insert(page, error.clone()).is_none()
+    }
+
+    /// Makes pages absent again whose failures may have passed. Returns their number.
+    pub(crate) fn forget_passed(&mut self) -> usize {
+        match self.retry_at {
+            Some(at) if at <= Instant::now() => {
+                self.retry_at = None;
+                self.forget_failures(|error| error.kind.is_transient())
+            }
+            _ => 0,
+        }
     }
 
     /// Makes the failed pages with a `forgotten` error absent again. Returns their number.

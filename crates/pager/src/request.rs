@@ -66,6 +66,7 @@ impl Pager {
     pub fn request(&self, pages: &[PageId], token: u64, wake: &Arc<dyn Wake>, priority: Priority) -> Requested {
         let demand = priority == Priority::Demand;
         let mut st = self.lock();
+        self.forget_passed(&mut st);
         let mut request = NONE;
         for &id in pages {
             self.emit(|| Event::Want { page: id, token, priority });
@@ -137,6 +138,10 @@ impl Pager {
         if state == PageState::Queued {
             st.flights.enqueue(flight, false);
         }
+        if state == PageState::Reading {
+            let reads = st.reads.of_flight(flight);
+            st.promotions.extend(reads.into_iter().filter(|(source, _)| st.sources.is_limited_by_place(*source)));
+        }
         self.promote_inputs(st, flight);
         if let Some(index) = index.filter(|i| st.flights.of(*i).is_some()) {
             self.input(st, index, true);
@@ -156,12 +161,32 @@ impl Pager {
 
     /// The error of a failed page.
     pub fn failure(&self, id: PageId) -> Option<PageError> {
-        self.lock().flights.failure(id).cloned()
+        let mut st = self.lock();
+        self.forget_passed(&mut st);
+        st.flights.failure(id).cloned()
+    }
+
+    /// Makes pages absent again whose failures may have passed.
+    fn forget_passed(&self, st: &mut PagerState) {
+        let forgotten = st.flights.forget_passed();
+        self.failed_count.fetch_sub(forgotten, SeqCst);
     }
 
     /// The error of the first page that failed since the pager was made.
     pub fn first_failure(&self) -> Option<PageError> {
         self.lock().flights.first_failure().cloned()
+    }
+
+    /// The number of failures since the pager was made that end a run ([`PageErrorKind::ends_run`](crate::PageErrorKind::ends_run)).
+    pub fn ending_failures(&self) -> u64 {
+        self.lock().flights.ending().0
+    }
+
+    /// The last failure that ends a run, if there was one after the first `before`.
+    pub fn ending_failure(&self, before: u64) -> Option<PageError> {
+        let st = self.lock();
+        let (count, last) = st.flights.ending();
+        last.filter(|_| count > before).cloned()
     }
 
     /// Makes failed pages absent, so that the next request reads them again.

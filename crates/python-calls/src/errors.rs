@@ -1,5 +1,6 @@
 //! Errors of the engine as classes of `farfield.errors`.
 
+use crate::watch::signal;
 use field::error::FieldError;
 use pager::PageErrorKind;
 use pyo3::prelude::*;
@@ -32,6 +33,9 @@ fn class_of(e: &FieldError) -> &'static str {
 
 /// The exception for an error of the engine.
 pub fn to_python(py: Python<'_>, e: FieldError) -> PyErr {
+    if let Some(signal) = matches!(e, FieldError::Interrupted).then(signal).flatten() {
+        return signal;
+    }
     let class = class_of(&e);
     let message = match &e {
         FieldError::LimitTooSmall { limit, needs, what } => format!(
@@ -43,6 +47,7 @@ pub fn to_python(py: Python<'_>, e: FieldError) -> PyErr {
         FieldError::Page(p) if p.kind == PageErrorKind::Missing => {
             format!("{}: this file is missing; the data are damaged", p.what)
         }
+        FieldError::Page(p) if p.kind.is_network() || matches!(p.kind, PageErrorKind::Changed { .. }) => p.to_string(),
         FieldError::Page(p) if e.is_access() => format!("{p}; check the permissions of that file and its folders"),
         FieldError::Page(p) if matches!(p.kind, PageErrorKind::Exhausted(_) | PageErrorKind::TooLarge { .. }) => {
             p.to_string()

@@ -5,4 +5,4 @@ mod errors;
 mod watch;
 
 pub use errors::{raise, to_python};
-pub use watch::watched;
+pub use watch::{end_waits_at_signals, watched};

@@ -3,7 +3,29 @@
 use crate::errors::to_python;
 use field::error::FieldError;
 use pyo3::prelude::*;
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
+
+/// The exception of a signal that ended a wait for a remote file. The engine reports it as `Interrupted`.
+static SIGNAL: Mutex<Option<PyErr>> = Mutex::new(None);
+
+/// Lets waits for remote files end at Ctrl-C. Called once, when the extension is loaded.
+pub fn end_waits_at_signals() {
+    pager::place::on_wait(|| {
+        Python::attach(|py| match py.check_signals() {
+            Ok(()) => false,
+            Err(e) => {
+                *SIGNAL.lock().unwrap_or_else(PoisonError::into_inner) = Some(e);
+                true
+            }
+        })
+    });
+}
+
+/// Takes the exception of the signal that ended a wait.
+pub(crate) fn signal() -> Option<PyErr> {
+    SIGNAL.lock().unwrap_or_else(PoisonError::into_inner).take()
+}
 
 /// Runs `work` without the GIL. `work` gets a function that calls `progress` and checks signals, at most about ten
 /// times a second. An exception of either replaces the engine's `Interrupted`.

@@ -16,6 +16,7 @@ mod dataset;
 mod events;
 mod lines;
 mod mesh;
+mod places;
 mod render;
 mod replies;
 mod seeds;
@@ -36,9 +37,15 @@ fn resident_bytes() -> u64 {
 
 #[pymodule]
 fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
+    python_calls::end_waits_at_signals();
+    remote::register();
     m.add("__version__", env!("CARGO_PKG_VERSION"))?;
     m.add_class::<dataset::PyDataset>()?;
     m.add_class::<lines::PyLines>()?;
+    m.add_class::<places::FileReader>()?;
+    m.add_class::<places::Opening>()?;
+    m.add_function(wrap_pyfunction!(places::stat_files, m)?)?;
+    m.add_function(wrap_pyfunction!(places::list_folder, m)?)?;
     m.add_function(wrap_pyfunction!(mesh::save_mesh, m)?)?;
     m.add_function(wrap_pyfunction!(convert::convert, m)?)?;
     m.add_function(wrap_pyfunction!(convert::validate, m)?)?;

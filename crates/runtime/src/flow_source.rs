@@ -5,8 +5,10 @@ use field::described_zones::{DescribedZones, ZonesSpec};
 use field::error::FieldError;
 use field::plot3d::{Plot3d, Plot3dInput, Plot3dOptions};
 use field::store::Store;
+use pager::place::{self, FileKind};
 use pager::Pager;
-use std::path::PathBuf;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// As a session's: a phase, how much is done, and how much there is. False cancels.
@@ -64,7 +66,7 @@ impl SourceSpec {
     /// # Errors
     /// [`FieldError::Usage`] for a store with q or function files.
     pub fn is_store(&self) -> Result<bool, FieldError> {
-        let store = self.zones.is_none() && self.path.is_dir();
+        let store = self.zones.is_none() && is_folder(&self.path)?;
         if store && !(self.grids.is_empty() && self.q.is_empty() && self.function.is_empty()) {
             return Err(FieldError::Usage(format!(
                 "{}: a store holds its grid and fields; it takes no grid, q or function files",
@@ -78,6 +80,15 @@ impl SourceSpec {
             )));
         }
         Ok(store)
+    }
+}
+
+/// Whether a path is a folder. A name that does not exist is none.
+fn is_folder(path: &Path) -> Result<bool, FieldError> {
+    match field::file::stat(path) {
+        Ok(stat) => Ok(stat.kind == FileKind::Folder),
+        Err(e) if place::is_remote(path) && e.kind() != ErrorKind::NotFound => Err(FieldError::io(path, e)),
+        Err(_) => Ok(false),
     }
 }
 

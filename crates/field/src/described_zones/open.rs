@@ -8,6 +8,7 @@ use crate::computed_array::{ComputedArray, Rule};
 use crate::data_files::DataFiles;
 use crate::decimal::Multiples;
 use crate::error::FieldError;
+use crate::file::stats;
 use crate::format::{Format, Storage};
 use crate::heap_size;
 use crate::series::SeriesFiles;
@@ -54,8 +55,8 @@ impl DescribedZones {
         check_dt(dt)?;
         check_times(&spec.times, steps)?;
         let mut lengths = Vec::with_capacity(spec.files.len());
-        for path in &spec.files {
-            lengths.push(std::fs::metadata(path).map_err(|e| FieldError::io(path, e))?.len());
+        for (path, stat) in spec.files.iter().zip(stats(&spec.files)) {
+            lengths.push(stat.map_err(|e| FieldError::io(path, e))?.version.size);
         }
         let series = SeriesFiles { steady: spec.sources.steady, steps: spec.sources.steps };
         let files = Arc::new(DataFiles::new(spec.files));

@@ -17,7 +17,7 @@ use super::sniff::{self, file_name, Sniffed};
 use super::walk::Why;
 use crate::catalog::{check_dt, check_times, DOUBT, EITHER};
 use crate::error::FieldError;
-use crate::file::FileBytes;
+use crate::file::{size_of, FileBytes};
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
@@ -510,7 +510,7 @@ fn merged(sentences: Vec<String>, names: &HashSet<String>) -> Vec<String> {
 /// The error of a file of a series that is shorter than the first one. During a run the last file may still be growing.
 fn cut_off(e: FieldError, file: &Candidate<'_>, first: Option<&OpenedFile>) -> FieldError {
     let text = matches!(e, FieldError::Interrupted) || first.is_none_or(|f| f.text.format == Format::Ascii);
-    let whole = first.filter(|_| !text).and_then(|f| Some((f, std::fs::metadata(&f.given).ok()?.len())));
+    let whole = first.filter(|_| !text).and_then(|f| Some((f, size_of(&f.given).ok()?)));
     match whole {
         Some((first, size)) if file.source.size() < size => {
             let why = match e {

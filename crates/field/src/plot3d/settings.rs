@@ -25,6 +25,8 @@
 
 use super::options::{plain_key, words, Plot3dOptions};
 use crate::error::FieldError;
+use crate::file::{read_start, stat};
+use pager::place::FileKind;
 use serde_json::{json, Map, Value};
 use std::path::{Path, PathBuf};
 
@@ -204,8 +206,8 @@ impl Plot3dSettings {
 
 /// The text of a small file beside the data, or `None` if there is none.
 pub(super) fn read_side_file(path: &Path) -> Result<Option<String>, FieldError> {
-    let size = match std::fs::metadata(path) {
-        Ok(meta) if meta.is_file() => meta.len(),
+    let size = match stat(path) {
+        Ok(stat) if stat.kind == FileKind::File => stat.version.size,
         Ok(_) => return Ok(None),
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         Err(e) => return Err(FieldError::io(path, e)),
@@ -213,7 +215,7 @@ pub(super) fn read_side_file(path: &Path) -> Result<Option<String>, FieldError> 
     if size > MAX_SIDE_FILE {
         return Err(FieldError::format(path, format!("has {size} bytes, which is too much for such a file")));
     }
-    let bytes = std::fs::read(path).map_err(|e| FieldError::io(path, e))?;
+    let bytes = read_start(path, MAX_SIDE_FILE).map_err(|e| FieldError::io(path, e))?;
     match String::from_utf8(bytes) {
         Ok(text) => Ok(Some(text)),
         Err(e) => {

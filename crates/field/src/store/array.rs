@@ -6,7 +6,8 @@ use crate::interleave::interleave;
 use pager::error::{PageError, PageErrorKind};
 use pager::id::{ArrayId, PageId, SourceId};
 use pager::map::{Extent, ExtentTarget, Located, PageMap};
-use std::path::Path;
+use pager::{FileNames, Folder};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Data common to an array's two page maps.
@@ -15,17 +16,59 @@ pub(super) struct ArrayFiles {
     pub root: Arc<Path>,
     /// Shape, pages, shards.
     pub layout: ArrayLayout,
-    /// One source for each shard of each step.
-    pub sources: Vec<SourceId>,
+    /// Shard `shard` of step `step` has number `step * shards + shard`.
+    pub sources: ShardSources,
+}
+
+/// The sources of an array's shards.
+pub(super) enum ShardSources {
+    /// Local files, one source each.
+    Each(Vec<SourceId>),
+    /// Remote files, all in one source.
+    Folder(SourceId, Arc<Folder>),
+}
+
+/// The names of an array's shards.
+pub(super) struct ShardNames {
+    pub root: Arc<Path>,
+    pub layout: ArrayLayout,
+}
+
+impl FileNames for ShardNames {
+    fn describe(&self) -> String {
+        self.root.join(&self.layout.path).display().to_string()
+    }
+    fn count(&self) -> u64 {
+        self.layout.shard_count()
+    }
+    fn path(&self, number: u64) -> PathBuf {
+        let shards = self.layout.grid.count().max(1);
+        self.root.join(self.layout.shard_path((number / shards) as usize, number % shards))
+    }
 }
 
 impl ArrayFiles {
-    fn source(&self, step: u32, shard: u64) -> Option<SourceId> {
+    /// The source of a shard, and the place in it where the shard begins.
+    fn source(&self, step: u32, shard: u64) -> Option<(SourceId, u64)> {
         let count = self.layout.grid.count();
         if shard >= count {
             return None;
         }
-        self.sources.get(usize::try_from(u64::from(step) * count + shard).ok()?).copied()
+        let number = u64::from(step) * count + shard;
+        match &self.sources {
+            ShardSources::Each(sources) => Some((*sources.get(usize::try_from(number).ok()?)?, 0)),
+            ShardSources::Folder(source, folder) => Some((*source, folder.place(number))),
+        }
+    }
+
+    /// The place of a shard's bytes in its source, if they end before the next shard begins.
+    fn within(&self, base: u64, offset: u64, len: u64) -> Option<u64> {
+        let room = match &self.sources {
+            ShardSources::Each(_) => u64::MAX,
+            ShardSources::Folder(_, folder) => folder.longest(),
+        };
+        offset.checked_add(len).filter(|end| *end <= room)?;
+        base.checked_add(offset)
     }
 
     /// An error about a page of the data.
@@ -67,13 +110,13 @@ impl PageMap for ShardIndex {
     }
 
     fn locate(&self, page: PageId, _index: &mut dyn FnMut(PageId) -> Option<*const [u8]>) -> Located {
-        let Some(source) = self.files.source(page.step, page.page) else {
+        let Some((source, base)) = self.files.source(page.step, page.page) else {
             return Located::Failed(self.files.index_error(page, PageErrorKind::Missing));
         };
         let bytes = self.page_bytes(page);
         let segments = vec![
-            Extent { source, offset: 0, len: bytes, to: ExtentTarget::Frame(0) },
-            Extent { source, offset: bytes as u64, len: BESIDE, to: ExtentTarget::Encoded(0) },
+            Extent { source, offset: base, len: bytes, to: ExtentTarget::Frame(0) },
+            Extent { source, offset: base + bytes as u64, len: BESIDE, to: ExtentTarget::Encoded(0) },
         ];
         Located::Extents { segments, encoded_len: BESIDE, scratch_len: 0, found: Box::default() }
     }
@@ -205,7 +248,7 @@ impl PageMap for StoreArray {
             return Located::Failed(self.files.page_error(page, PageErrorKind::Missing));
         }
         let (shard, slot) = layout.grid.locate(layout.grid.paging.coords(page.page));
-        let Some(source) = self.files.source(page.step, shard) else {
+        let Some((source, base)) = self.files.source(page.step, shard) else {
             return Located::Failed(self.files.page_error(page, PageErrorKind::Missing));
         };
         let wanted = PageId::new(self.index, page.step, shard);
@@ -220,6 +263,10 @@ impl PageMap for StoreArray {
             return Located::Failed(self.files.page_error(page, PageErrorKind::Missing));
         }
         // `ShardIndex` has checked the lengths. Here they size a buffer, so they are bounded again.
+        let Some(offset) = self.files.within(base, offset, len) else {
+            let kind = PageErrorKind::Decode(format!("the index of the shard says {len} bytes from {offset} on"));
+            return Located::Failed(self.files.page_error(page, kind));
+        };
         let page_bytes = layout.page_bytes();
         let len = match usize::try_from(len) {
             Ok(n) if n >= layout.codec.min_encoded(page_bytes) && n <= layout.codec.max_encoded(page_bytes) => n,

@@ -23,6 +23,7 @@ mod array;
 pub mod codec;
 pub mod layout;
 pub mod metadata;
+mod register;
 mod rows;
 mod time;
 mod validate;
@@ -30,30 +31,33 @@ mod validate;
 pub(crate) use array::check_name;
 pub use array::{check_index, ShardIndex, StoreArray};
 pub use codec::check_crc;
+pub(crate) use register::PagerRegistrar;
+pub use register::Register;
 pub use rows::StoreRows;
 pub use time::TimeAxis;
 pub use validate::{Buffers, Problem, ShardId, ShardSeal, Sharded, StoreCheck, Validation};
 
 use crate::catalog::{Catalog, RowReader};
 use crate::error::FieldError;
+use crate::file::read_start;
 use crate::format::{Format, Storage};
 use crate::heap_size;
 use crate::paging::Paging;
 use crate::series::Sources;
-use array::ArrayFiles;
+use array::{ArrayFiles, ShardNames, ShardSources};
 use layout::{all_arrays, documents, lay_out, ArrayLayout, ZoneLayout};
 use metadata::{Root, MAX_ROOT_BYTES};
 use pager::error::PageError;
 use pager::error::PageErrorKind;
 use pager::id::{ArrayId, SourceId};
-use pager::map::PageMap;
-use std::fs::File;
-use std::io::Read;
+use pager::place;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Shards of an array (some hundred gigabytes) above which their files are counted before their number is trusted.
 const MANY_SHARDS: u64 = 10_000;
+/// Documents that are asked for together.
+const GROUP: usize = 64;
 /// Attempts to open a store that is replaced meanwhile. Replacing takes longer than opening.
 const TRIES: usize = 20;
 
@@ -92,14 +96,6 @@ pub struct ZoneIds {
     pub ranges: Vec<Vec<LevelId>>,
 }
 
-/// The calls by which a store registers its files and arrays.
-pub trait Register {
-    /// Adds a file.
-    fn add_file(&mut self, path: &Path) -> SourceId;
-    /// Adds an array.
-    fn add_array(&mut self, map: Arc<dyn PageMap>) -> ArrayId;
-}
-
 impl Format for Store {
     fn files(&self) -> Vec<PathBuf> {
         vec![self.path.join("zarr.json")]
@@ -136,11 +132,9 @@ impl Format for Store {
 impl Store {
     /// Whether `path` has a store for [`Self::open`]: a folder with a Zarr v3 root document that names Farfield.
     pub fn is_store(path: &Path) -> bool {
-        let mut head = Vec::new();
-        let file = File::open(path.join("zarr.json"));
         // The name is in the first bytes, unless the document is damaged; so the first MiB is searched.
-        let read = file.and_then(|f| f.take(1 << 20).read_to_end(&mut head));
-        read.is_ok() && head.windows(10).any(|w| w == b"\"farfield\"")
+        let head = read_start(&path.join("zarr.json"), 1 << 20);
+        head.is_ok_and(|head| head.windows(10).any(|w| w == b"\"farfield\""))
     }
 
     /// Opens a store, or an index (without data). Reads and checks the root and all other documents.
@@ -268,10 +262,16 @@ impl Store {
 /// Registers an array of the store at `root` with a pager, with its shard indexes.
 fn add_array(pager: &mut dyn Register, root: &Arc<Path>, layout: &ArrayLayout) -> ArrayId {
     let shards = layout.grid.count();
-    let mut sources = Vec::new();
-    for step in 0..layout.steps {
-        sources.extend((0..shards).map(|s| pager.add_file(&root.join(layout.shard_path(step, s)))));
-    }
+    let remote = place::is_remote(root).then(|| ShardNames { root: root.clone(), layout: layout.clone() });
+    let sources = match remote.map(|names| pager.add_folder(Arc::new(names))) {
+        Some(Ok((source, folder))) => ShardSources::Folder(source, folder),
+        // Without a source, each shard is reported as missing.
+        Some(Err(_)) => ShardSources::Each(Vec::new()),
+        None => {
+            let shard = |n: u64| root.join(layout.shard_path((n / shards) as usize, n % shards));
+            ShardSources::Each((0..layout.shard_count()).map(|n| pager.add_file(&shard(n))).collect())
+        }
+    };
     let files = Arc::new(ArrayFiles { root: root.clone(), layout: layout.clone(), sources });
     let name = format!("{}/index", layout.path);
     let index = pager.add_array(Arc::new(ShardIndex { files: files.clone(), name }));
@@ -309,7 +309,15 @@ pub(crate) fn check_documents(
     expected: impl Iterator<Item = (String, Vec<u8>)>,
 ) -> Result<(), FieldError> {
     let mut known = known.iter();
-    for (name, expected) in expected {
+    let mut expected = expected;
+    let groups = std::iter::from_fn(|| {
+        let group: Vec<(String, Vec<u8>)> = expected.by_ref().take(GROUP).collect();
+        if place::is_remote(path) {
+            place::fetch_small(&group.iter().map(|(name, _)| path.join(name)).collect::<Vec<_>>());
+        }
+        (!group.is_empty()).then_some(group)
+    });
+    for (name, expected) in groups.flatten() {
         let file = path.join(name);
         let Some(&(len, crc)) = known.next() else {
             return Err(FieldError::format(root, "lists too few documents; convert again"));
@@ -333,6 +341,10 @@ pub(crate) fn check_documents(
 /// their number.
 pub(crate) fn check_count(folder: &Path, shards: u64) -> Result<(), FieldError> {
     if shards > MANY_SHARDS {
+        if place::is_remote(folder) {
+            // Shards of a remote store are one source, so their number takes no memory.
+            return Ok(());
+        }
         let entries = std::fs::read_dir(folder).map_err(|e| FieldError::io(folder, e))?.count() as u64;
         if entries < shards / 2 {
             let m = format!("holds {entries} files where {shards} shards should be");
@@ -349,15 +361,11 @@ pub(crate) fn sum(mut each: impl Iterator<Item = u64>) -> Option<u64> {
 
 /// Reads a small file whole, or `most` bytes and one more, so that a longer file is detected.
 pub(crate) fn read_bounded(path: &Path, most: u64) -> Result<Vec<u8>, FieldError> {
-    let io = |e: std::io::Error| FieldError::io(path, e);
-    let file = File::open(path).map_err(|e| {
+    read_start(path, most.saturating_add(1)).map_err(|e| {
         if e.kind() == std::io::ErrorKind::NotFound {
             FieldError::Page(PageError::new(path.display().to_string(), PageErrorKind::Missing))
         } else {
-            io(e)
+            FieldError::io(path, e)
         }
-    })?;
-    let mut bytes = Vec::new();
-    file.take(most.saturating_add(1)).read_to_end(&mut bytes).map_err(io)?;
-    Ok(bytes)
+    })
 }

@@ -5,11 +5,10 @@ use super::layout::{ArrayLayout, ENTRY_BYTES};
 use super::Store;
 use crate::catalog::{ReadCounter, RowReader};
 use crate::error::FieldError;
+use crate::file::FileBytes;
 use pager::error::{PageError, PageErrorKind};
 use std::collections::HashMap;
-use std::fs::File;
 use std::ops::Range;
-use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 
@@ -36,7 +35,7 @@ struct RowCache {
 }
 
 struct Shard {
-    file: File,
+    file: FileBytes,
     path: PathBuf,
     entries: Vec<u8>,
 }
@@ -44,12 +43,12 @@ struct Shard {
 impl Shard {
     /// Fills `out`; `what` names the part for errors.
     fn read(&self, out: &mut [u8], offset: u64, what: impl Fn() -> String) -> Result<(), FieldError> {
-        self.file.read_exact_at(out, offset).map_err(|e| {
+        self.file.read_exact_at(offset, out).map_err(|e| {
             if e.kind() != std::io::ErrorKind::UnexpectedEof {
                 return FieldError::io(&self.path, e);
             }
-            let have = match self.file.metadata() {
-                Ok(about) => about.len(),
+            let have = match self.file.size_now() {
+                Ok(size) => size,
                 Err(e) => return FieldError::io(&self.path, e),
             };
             let short = PageErrorKind::Short { offset, end: offset.saturating_add(out.len() as u64), have };
@@ -138,7 +137,7 @@ impl StoreRows {
             let name = self.layout.shard_path(step, number);
             let path = self.root.join(&name);
             let failed = |kind| FieldError::Page(PageError::new(format!("{}, index", path.display()), kind));
-            let file = File::open(&path).map_err(|e| match e.kind() {
+            let file = FileBytes::open(&path).map_err(|e| match e.kind() {
                 std::io::ErrorKind::NotFound => failed(PageErrorKind::Missing),
                 _ => FieldError::io(&path, e),
             })?;

@@ -11,13 +11,13 @@ use super::metadata::ArraySeal;
 use super::Store;
 use crate::catalog::DType;
 use crate::error::FieldError;
+use crate::file::{stat, FileBytes};
 use crate::uniform::Uniform;
 use pager::error::PageErrorKind;
 use pager::id::{ArrayId, PageId, SourceId};
+use pager::place::{self, FileKind};
 use pager::Event;
 use std::collections::{HashMap, HashSet};
-use std::fs::File;
-use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::Instant;
 
@@ -39,6 +39,8 @@ pub struct Validation {
     pub problems: Vec<Problem>,
     /// Number of problems.
     pub problem_count: u64,
+    /// The store's place lists no folders, so files that do not belong to it were not looked for.
+    pub not_listed: bool,
 }
 
 /// A problem of a store.
@@ -256,7 +258,7 @@ impl StoreCheck<'_> {
         expected.extend(self.documents.iter().cloned());
         for name in &expected {
             // Opening has read and checked them.
-            found.bytes += self.path.join(name).metadata().map_or(0, |m| m.len());
+            found.bytes += stat(&self.path.join(name)).map_or(0, |stat| stat.version.size);
             found.files += 1;
             found.reads += 1;
         }
@@ -294,11 +296,11 @@ struct Check<'a> {
 }
 
 impl Check<'_> {
-    fn read(&mut self, file: &File, buffer: &mut [u8], offset: u64) -> Result<(), PageErrorKind> {
+    fn read(&mut self, file: &FileBytes, buffer: &mut [u8], offset: u64) -> Result<(), PageErrorKind> {
         let read = u64::from(self.id.number) << 32 | self.found.reads;
         let (source, len) = (SourceId(self.id.number), buffer.len() as u64);
         (self.told)(Event::ReadStart { read, source, offset, bytes: len, segments: 1, depth: 1 });
-        let done = file.read_exact_at(buffer, offset).map_err(io);
+        let done = file.read_exact_at(offset, buffer).map_err(io);
         self.stopped |= !(self.told)(Event::ReadEnd { read, ok: done.is_ok() });
         self.found.reads += 1;
         self.found.bytes += len;
@@ -308,8 +310,8 @@ impl Check<'_> {
     fn shard(&mut self, buffers: &mut Buffers, sealed: &mut ShardSeal) -> Result<(), PageErrorKind> {
         let form = self.form;
         let grid = form.grid;
-        let file = File::open(self.path).map_err(io)?;
-        let have = file.metadata().map_err(io)?.len();
+        let file = FileBytes::open(self.path).map_err(io)?;
+        let have = file.size();
         sealed.bytes = have;
         let short = |end: u64| PageErrorKind::Short { offset: 0, end, have };
         let head_bytes = grid.head_bytes();
@@ -386,13 +388,18 @@ fn io(e: std::io::Error) -> PageErrorKind {
 /// Finds files that are not part of the store.
 fn strangers(root: &Path, below: &str, expected: &HashSet<String>, found: &mut Validation) -> Result<(), FieldError> {
     let folder = root.join(below);
-    let io = |e: std::io::Error| FieldError::io(&folder, e);
-    let mut names = std::fs::read_dir(&folder).map_err(io)?.collect::<Result<Vec<_>, _>>().map_err(io)?;
-    names.sort_by_key(std::fs::DirEntry::file_name);
+    let mut names = match place::list(&folder, usize::MAX) {
+        Ok(names) => names,
+        Err(PageErrorKind::Unsupported(_)) if place::is_remote(&folder) => {
+            found.not_listed = true;
+            return Ok(());
+        }
+        Err(kind) => return Err(FieldError::io(&folder, kind.into_io())),
+    };
+    names.sort_by(|a, b| a.name.cmp(&b.name));
     for entry in names {
-        let name = entry.file_name().to_string_lossy().into_owned();
-        let name = if below.is_empty() { name } else { format!("{below}/{name}") };
-        if entry.file_type().map_err(io)?.is_dir() {
+        let name = if below.is_empty() { entry.name } else { format!("{below}/{}", entry.name) };
+        if entry.kind == FileKind::Folder {
             strangers(root, &name, expected, found)?;
         } else if !expected.contains(&name) {
             found.problem(root.join(&name).display(), "does not belong to the store");

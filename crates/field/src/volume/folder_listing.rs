@@ -1,11 +1,17 @@
 //! Existing files of a grid, by listing folders. One listing settles all files that are not in it.
 
+use pager::place;
 use std::io::ErrorKind;
+use std::path::Path;
 
 /// Sorted numbers of the existing files of a grid of names. A name is `prefix`, then places in the grid, slowest first,
 /// with `separator` between them. `None` if the folders have more than `most` names, or if one cannot be listed. Only
 /// "not found" counts as empty.
 pub(super) fn listed(prefix: &str, separator: &str, grid: &[u64], most: usize) -> Option<Vec<u64>> {
+    if place::is_remote(Path::new(prefix)) {
+        // Each folder would cost a round trip before the first page is read.
+        return None;
+    }
     let cut = prefix.rfind('/').map_or(0, |at| at + 1);
     let (folder, stem) = prefix.split_at(cut);
     let folder = if folder.is_empty() { "./" } else { folder };

@@ -1,7 +1,7 @@
 //! Opening: from a reader's description to arrays of pages.
 
 use super::chain::Chain;
-use super::chunk_location::{names, row, Abouts, ChunkLocation, Chunks, ShardGrid, ShardIndexes, ENTRY};
+use super::chunk_location::{names, row, shard_index, Abouts, ChunkLocation, Chunks, ShardGrid, ShardIndexes, ENTRY};
 use super::chunkmap::ChunkMap;
 use super::level::{Placement, RangeLevel, VolumeArray, VolumeLevel};
 use super::masked_pages::ValuePages;
@@ -16,9 +16,11 @@ use super::volume_map::{VolumeMap, VolumeMapParts};
 use super::voxel::Brick;
 use super::written_pages::Vacant;
 use crate::error::FieldError;
+use crate::file::size_of;
 use crate::heap_size;
 use crate::translate::Translation;
 use pager::id::{ArrayId, SourceId};
+use pager::place;
 use pager::source::Source;
 use pager::{Charge, Folder, PageMap, Pager};
 use std::path::{Path, PathBuf};
@@ -430,7 +432,9 @@ impl Opening<'_> {
                 grid[*d] = shape.shape[*d].div_ceil(*n);
             }
         }
-        let folder = self.pager.folder(names(&spec.place, dims(grid)));
+        let slots = per.iter().try_fold(ENTRY as u64, |n, p| n.checked_mul(*p)).filter(|n| *n < MOST_PAGE);
+        let slots = slots.ok_or_else(|| usage("a shard has too many chunks".into()))? as usize / ENTRY;
+        let folder = self.pager.folder(names(&spec.place, dims(grid), shard_index(&spec.place, slots)));
         let folder = folder.map_err(|e| usage(e.to_string()))?;
         let source = self.add_source(&folder);
         let keyed = matches!(spec.place, PlaceSpec::Keys { .. } | PlaceSpec::Shards { .. });
@@ -467,21 +471,15 @@ impl Opening<'_> {
                 let about = self.beside(Abouts { name, folder: folder.clone(), source });
                 ChunkLocation::Keys { about }
             }
-            PlaceSpec::Shards { prefix, index_crc32c, index_at_end, root, .. } => {
+            PlaceSpec::Shards { prefix, index_crc32c, root, .. } => {
                 self.folder_there(prefix, spec.fill.is_some())?;
-                let name = format!("{} sizes of shards", spec.name);
-                let about = self.beside(Abouts { name, folder: folder.clone(), source });
                 let grid = ShardGrid { per, shards: grid };
-                let slots = per.iter().try_fold(ENTRY as u64, |n, p| n.checked_mul(*p)).filter(|n| *n < MOST_PAGE);
-                let slots = slots.ok_or_else(|| usage("a shard has too many chunks".into()))? / ENTRY as u64;
                 let index = self.beside(ShardIndexes {
                     name: format!("{} index", spec.name),
                     folder: folder.clone(),
                     source,
-                    about,
-                    slots: slots as usize,
+                    slots,
                     crc: *index_crc32c,
-                    at_end: *index_at_end,
                     root: root.as_ref().map(PathBuf::from),
                     may_miss: spec.fill.is_some(),
                 });
@@ -499,7 +497,7 @@ impl Opening<'_> {
 
     /// Checks that a file has `bytes` bytes from `offset` on.
     fn long_enough(&mut self, file: &str, offset: u64, bytes: u64) -> Result<(), FieldError> {
-        let size = size_of_file(file)?;
+        let size = size_of(Path::new(file))?;
         self.file_bytes = self.file_bytes.saturating_add(size);
         match offset.checked_add(bytes) {
             Some(end) if end <= size => Ok(()),
@@ -522,7 +520,7 @@ impl Opening<'_> {
         if Some(rows.len() as u64) != shape.chunks().checked_mul(ROW) {
             return Err(usage(format!("a table of {} bytes for {} chunks of {ROW} each", rows.len(), shape.chunks())));
         }
-        let sizes = files.iter().map(|f| size_of_file(f)).collect::<Result<Vec<u64>, _>>()?;
+        let sizes = files.iter().map(|f| size_of(Path::new(f))).collect::<Result<Vec<u64>, _>>()?;
         self.file_bytes = sizes.iter().fold(self.file_bytes, |sum, n| sum.saturating_add(*n));
         let most = chain.most_encoded();
         for number in 0..shape.chunks() {
@@ -563,6 +561,10 @@ impl Opening<'_> {
             Some(at) => Path::new(&prefix[..at]),
             None => Path::new("."),
         };
+        if place::is_remote(folder) {
+            // A place may have no folders, only names. Each missing file is an error of its own.
+            return Ok(());
+        }
         match std::fs::metadata(folder) {
             Ok(m) if m.is_dir() => Ok(()),
             Ok(_) => Err(FieldError::format(folder, "this is no folder; chunks should lie in it")),
@@ -574,14 +576,6 @@ impl Opening<'_> {
 
 fn usage(message: String) -> FieldError {
     FieldError::Usage(message)
-}
-
-fn size_of_file(file: &str) -> Result<u64, FieldError> {
-    let about = std::fs::metadata(file).map_err(|e| FieldError::io(file, e))?;
-    if !about.is_file() {
-        return Err(FieldError::format(file, "this is no regular file"));
-    }
-    Ok(about.len())
 }
 
 /// Bytes of a chunk, for a chain. Contiguous data are never decoded as a whole.

@@ -4,11 +4,12 @@
 //! While an [`Opening`] is active, all readers share these answers, so a dataset is opened in one version. The next
 //! opening that begins while none is active forgets them.
 
+use super::waiting::Answers;
 use super::{local, FileKind, FilePin, FileReader, FileStat, VersionPin};
 use crate::error::PageErrorKind;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Most names with known answers. A name takes some 200 bytes.
 const MOST_NAMES: usize = 1 << 16;
@@ -16,6 +17,11 @@ const MOST_NAMES: usize = 1 << 16;
 const SMALL: usize = 64 << 10;
 /// Bytes of all documents that are kept.
 const MOST_SMALL: usize = 4 << 20;
+
+/// Documents that are read at the same time, each by a thread that waits.
+const AT_ONCE: usize = 16;
+/// A waiting thread has shallow calls only.
+const STACK_BYTES: usize = 256 << 10;
 
 #[derive(Default)]
 struct KnownFile {
@@ -96,20 +102,19 @@ pub fn stat(paths: &[PathBuf]) -> Vec<Result<FileStat, PageErrorKind>> {
             },
         }
     }
-    let waits: Vec<(Vec<usize>, Arc<Answers>)> = asked
-        .into_iter()
-        .map(|(place, numbers)| {
-            let answers = Arc::new(Answers::default());
-            let told = answers.clone();
-            let wanted = numbers.iter().map(|n| paths[*n].clone()).collect();
-            place.look(wanted, Box::new(move |found| told.tell(found)));
-            (numbers, answers)
-        })
-        .collect();
-    for (numbers, told) in waits {
-        for (n, found) in numbers.into_iter().zip(told.wait()) {
-            answers[n] = Some(note_stat(&paths[n], found));
+    let told = Answers::new(asked.len());
+    for (at, (place, numbers)) in asked.iter().enumerate() {
+        let told = told.clone();
+        let wanted = numbers.iter().map(|n| paths[*n].clone()).collect();
+        place.look(wanted, Box::new(move |found| told.tell(at, found)));
+    }
+    match told.wait() {
+        Ok(told) => {
+            for (n, found) in asked.iter().flat_map(|(_, numbers)| numbers).zip(told.into_iter().flatten()) {
+                answers[*n] = Some(note_stat(&paths[*n], found));
+            }
         }
+        Err(kind) => asked.iter().flat_map(|(_, numbers)| numbers).for_each(|n| answers[*n] = Some(Err(kind.clone()))),
     }
     let unanswered = || Err(PageErrorKind::Io("its place gave no answer".into()));
     answers.into_iter().map(|answer| answer.unwrap_or_else(unanswered)).collect()
@@ -138,29 +143,6 @@ fn note_stat(path: &Path, found: Result<FileStat, PageErrorKind>) -> Result<File
     found
 }
 
-#[derive(Default)]
-struct Answers {
-    found: Mutex<Option<Vec<Result<FileStat, PageErrorKind>>>>,
-    bell: Condvar,
-}
-
-impl Answers {
-    fn tell(&self, found: Vec<Result<FileStat, PageErrorKind>>) {
-        *self.found.lock().unwrap_or_else(PoisonError::into_inner) = Some(found);
-        self.bell.notify_all();
-    }
-
-    fn wait(&self) -> Vec<Result<FileStat, PageErrorKind>> {
-        let mut found = self.found.lock().unwrap_or_else(PoisonError::into_inner);
-        loop {
-            if let Some(found) = found.take() {
-                return found;
-            }
-            found = self.bell.wait(found).unwrap_or_else(PoisonError::into_inner);
-        }
-    }
-}
-
 /// The names in a folder, in any order. `most`: an error beyond that many.
 ///
 /// # Errors
@@ -170,6 +152,24 @@ pub fn list(folder: &Path, most: usize) -> Result<Vec<super::Entry>, PageErrorKi
         None => local::list(folder, most),
         Some(place) => place.list(folder, most),
     }
+}
+
+/// Reads small remote documents at the same time, so that [`read_small`] knows them. A document that cannot be read is
+/// left to [`read_small`], which says why.
+pub fn fetch_small(paths: &[PathBuf]) {
+    let unknown = |path: &&PathBuf| {
+        let known = known();
+        let file = known.as_ref().and_then(|known| known.files.get(*path));
+        super::is_remote(path) && file.is_none_or(|file| file.bytes.is_none() && file.stat != Some(None))
+    };
+    let wanted: Vec<&PathBuf> = paths.iter().filter(unknown).collect();
+    std::thread::scope(|scope| {
+        for part in wanted.chunks(wanted.len().div_ceil(AT_ONCE).max(1)) {
+            let read = || part.iter().for_each(|path| drop(read_small(path, SMALL)));
+            // Without a thread the documents are read one by one, later.
+            let _started = std::thread::Builder::new().stack_size(STACK_BYTES).spawn_scoped(scope, read);
+        }
+    });
 }
 
 /// The first bytes of a file, at most `most`: a whole document, if it is shorter.

@@ -1,12 +1,13 @@
 //! Reads that wait, for headers and documents. A remote file is read in blocks, which stay for the next small read.
 
+use super::waiting::Answers;
 use super::{known, FileKind, FileRef, FileStat, FileVersion, Place, VersionPin};
 use crate::error::PageErrorKind;
 use crate::source::{Buffer, Completion, Read, ReadClass};
 use std::fs::File;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Bytes of a block: a header with what stands beside it, at the cost of one round trip.
 const BLOCK: usize = 64 << 10;
@@ -201,10 +202,83 @@ impl Blocks {
     }
 }
 
+/// Receives the size of a file and bytes of it.
+pub(crate) type PartRead = Box<dyn FnOnce(Result<(u64, Vec<u8>), PageErrorKind>) + Send>;
+
+/// Reads the first or the last `len` bytes of a file without waiting, or all of a shorter one. For the last bytes a place
+/// may need the size first, which is a second round trip.
+pub(crate) fn read_part(place: &Arc<dyn Place>, file: FileRef, at_end: bool, len: usize, then: PartRead) {
+    if !at_end {
+        return read_first(&**place, &file, len, then);
+    }
+    let told = Box::new(move |found: Result<(FileVersion, Vec<u8>), PageErrorKind>| {
+        then(found.map(|(version, bytes)| (version.size, bytes)));
+    });
+    let Err(told) = place.tail(&file, len, told) else { return };
+    let (then_place, path) = (place.clone(), file.path.to_path_buf());
+    let looked = move |mut found: Vec<Result<FileStat, PageErrorKind>>| {
+        let unanswered = Err(PageErrorKind::Io("its place gave no answer".into()));
+        let version = match found.pop().unwrap_or(unanswered).and_then(|stat| match stat.kind {
+            FileKind::File => file.pin.check(&stat.version).map(|()| stat.version),
+            _ => Err(PageErrorKind::from(&std::io::ErrorKind::IsADirectory.into())),
+        }) {
+            Ok(version) => version,
+            Err(kind) => return told(Err(kind)),
+        };
+        let len = usize::try_from(version.size).unwrap_or(usize::MAX).min(len);
+        let from = version.size - len as u64;
+        let file = FileRef { base: 0, ..file };
+        let then = move |(bytes, result): Answer| told(result.map(|()| (version, bytes)));
+        start(&*then_place, &file, from, len, Box::new(then));
+    };
+    place.look(vec![path], Box::new(looked));
+}
+
+/// Reads the first `len` bytes of a file, or all of a shorter one.
+fn read_first(place: &dyn Place, file: &FileRef, len: usize, then: PartRead) {
+    let pin = file.pin.clone();
+    let told = move |(mut bytes, result): Answer| {
+        let size = match result {
+            // The size is in the version, unless the pin keeps a digest. Then the file is at least this long.
+            Ok(()) => pin.expected().map_or(len as u64, |version| version.size),
+            Err(PageErrorKind::Short { have, .. }) => {
+                bytes.truncate(usize::try_from(have).unwrap_or(0).min(len));
+                have
+            }
+            Err(kind) => return then(Err(kind)),
+        };
+        then(Ok((size, bytes)));
+    };
+    start(place, &FileRef { base: 0, ..file.clone() }, 0, len, Box::new(told));
+}
+
+/// Starts one read, and calls `then` with its answer.
+fn start(place: &dyn Place, file: &FileRef, offset: u64, len: usize, then: AnswerRead) {
+    let mut bytes = vec![0; len];
+    let buffers = vec![Buffer { ptr: bytes.as_mut_ptr(), len }];
+    let done: Arc<dyn Completion> = Arc::new(OneRead(Mutex::new(Some((bytes, then)))));
+    place.submit(file, vec![Read { token: 0, offset, buffers, class: ReadClass::Demand }], &done);
+}
+
+/// The memory of one read, and who gets it.
+struct OneRead(Mutex<Option<(Vec<u8>, AnswerRead)>>);
+
+/// Receives the answer to one read.
+type AnswerRead = Box<dyn FnOnce(Answer) + Send>;
+
+impl Completion for OneRead {
+    fn complete(&self, _: u64, result: Result<(), PageErrorKind>) {
+        let taken = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some((bytes, then)) = taken {
+            then((bytes, result));
+        }
+    }
+}
+
 /// Up to `len` bytes of a file whose size may be unknown.
 fn read_up_to(place: &dyn Place, file: &FileRef, offset: u64, len: usize) -> Result<Vec<u8>, PageErrorKind> {
-    let mut bytes = vec![0; len];
-    match read(place, file, vec![(offset, &mut bytes)]).remove(0) {
+    let (mut bytes, result) = read(place, file, &[(offset, len)])?.remove(0);
+    match result {
         Ok(()) => {}
         Err(PageErrorKind::Short { have, .. }) => bytes.truncate(have.saturating_sub(offset) as usize),
         Err(kind) => return Err(kind),
@@ -214,45 +288,51 @@ fn read_up_to(place: &dyn Place, file: &FileRef, offset: u64, len: usize) -> Res
 
 /// Fills a buffer in pieces that are read at the same time.
 fn read_pieces(place: &dyn Place, file: &FileRef, offset: u64, buf: &mut [u8]) -> Result<(), PageErrorKind> {
-    let pieces = buf.chunks_mut(PIECE).enumerate().map(|(n, piece)| (offset + (n * PIECE) as u64, piece));
-    read(place, file, pieces.collect()).into_iter().collect()
+    let pieces = buf.chunks(PIECE).enumerate().map(|(n, piece)| (offset + (n * PIECE) as u64, piece.len()));
+    let pieces: Vec<(u64, usize)> = pieces.collect();
+    for (to, (bytes, result)) in buf.chunks_mut(PIECE).zip(read(place, file, &pieces)?) {
+        result?;
+        to.copy_from_slice(&bytes);
+    }
+    Ok(())
 }
+
+/// A read's bytes, and whether all of them came.
+type Answer = (Vec<u8>, Result<(), PageErrorKind>);
 
 /// Reads ranges of a file, and waits for all of them.
-fn read(place: &dyn Place, file: &FileRef, ranges: Vec<(u64, &mut [u8])>) -> Vec<Result<(), PageErrorKind>> {
-    let waiting = Arc::new(Waiting { results: Mutex::new(vec![None; ranges.len()]), bell: Condvar::new() });
-    let reads = ranges.into_iter().enumerate().map(|(n, (offset, buf))| Read {
+///
+/// # Errors
+/// [`PageErrorKind::Interrupted`].
+fn read(place: &dyn Place, file: &FileRef, ranges: &[(u64, usize)]) -> Result<Vec<Answer>, PageErrorKind> {
+    let mut memory: Vec<Vec<u8>> = ranges.iter().map(|(_, len)| vec![0; *len]).collect();
+    let reads = ranges.iter().zip(&mut memory).enumerate().map(|(n, ((offset, len), bytes))| Read {
         token: n as u64,
         offset: file.base + offset,
-        buffers: vec![Buffer { ptr: buf.as_mut_ptr(), len: buf.len() }],
+        buffers: vec![Buffer { ptr: bytes.as_mut_ptr(), len: *len }],
         class: ReadClass::Demand,
     });
-    // The buffers are borrowed until this returns, which is after the last completion.
-    place.submit(file, reads.collect(), &(waiting.clone() as Arc<dyn Completion>));
-    waiting.wait()
+    let reads: Vec<Read> = reads.collect();
+    let answers = Answers::new(ranges.len());
+    let memory = Mutex::new(memory.into_iter().map(Some).collect());
+    // The place has the memory until each read's completion, also if this thread no longer waits.
+    let done: Arc<dyn Completion> = Arc::new(Waiting { memory, answers: answers.clone() });
+    place.submit(file, reads, &done);
+    drop(done);
+    answers.wait()
 }
 
+/// The memory of reads, handed over as they are completed.
 struct Waiting {
-    results: Mutex<Vec<Option<Result<(), PageErrorKind>>>>,
-    bell: Condvar,
-}
-
-impl Waiting {
-    fn wait(&self) -> Vec<Result<(), PageErrorKind>> {
-        let mut results = self.results.lock().unwrap_or_else(PoisonError::into_inner);
-        while results.iter().any(Option::is_none) {
-            results = self.bell.wait(results).unwrap_or_else(PoisonError::into_inner);
-        }
-        results.drain(..).flatten().collect()
-    }
+    memory: Mutex<Vec<Option<Vec<u8>>>>,
+    answers: Arc<Answers<Answer>>,
 }
 
 impl Completion for Waiting {
     fn complete(&self, token: u64, result: Result<(), PageErrorKind>) {
-        let mut results = self.results.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(slot) = results.get_mut(token as usize) {
-            *slot = Some(result);
+        let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(bytes) = memory.get_mut(token as usize).and_then(Option::take) {
+            self.answers.tell(token as usize, (bytes, result));
         }
-        self.bell.notify_all();
     }
 }

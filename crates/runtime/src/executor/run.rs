@@ -19,7 +19,8 @@ const TELL_EVERY: Duration = Duration::from_millis(80);
 /// tasks. When `watch` returns false the run stops.
 ///
 /// # Errors
-/// The first error of a task; [`FieldError::LimitTooSmall`] when a step does not fit; [`FieldError::Interrupted`], also
+/// The first error of a task; [`FieldError::Page`] for a page that fails because of the network, or because its file has
+/// changed; [`FieldError::LimitTooSmall`] when a step does not fit; [`FieldError::Interrupted`], also
 /// after [`Budgeted::until`].
 pub fn run<W: Windowed + Budgeted>(
     work: &W,
@@ -28,6 +29,7 @@ pub fn run<W: Windowed + Budgeted>(
     watch: &mut dyn FnMut(u64) -> bool,
 ) -> Result<RunStats, FieldError> {
     let began = Instant::now();
+    let failures_before = pager.ending_failures();
     let (workers, _stacks) = stacks(pager, load.workers.max(1));
     let load = RunLoad { workers, ..load };
     let nobody: Arc<dyn Wake> = Arc::new(Nobody);
@@ -70,6 +72,9 @@ pub fn run<W: Windowed + Budgeted>(
             }
             if looked.elapsed() >= TELL_EVERY {
                 looked = Instant::now();
+                if let Some(e) = pager.ending_failure(failures_before) {
+                    shared.fail(FieldError::Page(e));
+                }
                 if !watch(shared.done.load(Relaxed)) {
                     shared.fail(FieldError::Interrupted);
                 }
@@ -80,6 +85,9 @@ pub fn run<W: Windowed + Budgeted>(
     pager.cancel(&wake);
     pager.cancel(&nobody);
     shared.end()?;
+    if let Some(e) = pager.ending_failure(failures_before) {
+        return Err(FieldError::Page(e));
+    }
     Ok(RunStats {
         wall_s: began.elapsed().as_secs_f64(),
         wait_s: shared.waited_us.load(Relaxed) as f64 * 1e-6 / workers as f64,

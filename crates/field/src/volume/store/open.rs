@@ -4,6 +4,7 @@ use super::layout::VolumeLayout;
 use super::ome::placed;
 use super::root::VolumeRoot;
 use crate::error::FieldError;
+use crate::file::read_start;
 use crate::store::codec::Codec;
 use crate::store::layout::{ArrayLayout, ShardForm};
 use crate::store::metadata::float;
@@ -11,8 +12,6 @@ use crate::store::{check_count, check_documents, open_root, sum, Sharded, StoreC
 use crate::volume::{ArraySpec, CodecSpec, LevelSpec, PlaceSpec, VolumeSpec};
 use serde_json::Value;
 use std::collections::HashMap;
-use std::fs::File;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
 /// The format's name in `info`.
@@ -32,11 +31,10 @@ pub struct VolumeStore {
 impl VolumeStore {
     /// Whether `path` has a volume for [`Self::open`]: a folder with a root document of a volume.
     pub fn is_volume(path: &Path) -> bool {
-        let mut head = Vec::new();
         // Both words are in the first bytes.
-        let read = File::open(path.join("zarr.json")).and_then(|f| f.take(4096).read_to_end(&mut head));
-        let has = |word: &[u8]| head.windows(word.len()).any(|w| w == word);
-        read.is_ok() && has(b"\"farfield\":{\"crc32c\"") && has(b"\"kind\":\"volume\"")
+        let head = read_start(&path.join("zarr.json"), 4096);
+        let has = |word: &[u8]| head.as_ref().is_ok_and(|head| head.windows(word.len()).any(|w| w == word));
+        has(b"\"farfield\":{\"crc32c\"") && has(b"\"kind\":\"volume\"")
     }
 
     /// Opens a stored volume. Reads and checks the root and all other documents.
