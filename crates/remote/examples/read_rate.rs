@@ -10,9 +10,9 @@ use std::sync::mpsc::{channel, Sender};
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
-struct Told(Mutex<Sender<(u64, Result<(), PageErrorKind>)>>);
+struct FinishedReads(Mutex<Sender<(u64, Result<(), PageErrorKind>)>>);
 
-impl Completion for Told {
+impl Completion for FinishedReads {
     fn complete(&self, token: u64, result: Result<(), PageErrorKind>) {
         let _gone = self.0.lock().unwrap().send((token, result));
     }
@@ -40,7 +40,7 @@ fn main() -> Result<(), PageErrorKind> {
     let size = source.size()?;
     let mut memory = vec![vec![0u8; len]; depth];
     let (tell, told) = channel();
-    let done: Arc<dyn Completion> = Arc::new(Told(Mutex::new(tell)));
+    let done: Arc<dyn Completion> = Arc::new(FinishedReads(Mutex::new(tell)));
     let mut seed = 1u64;
     let mut start = |slot: usize| {
         seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);

@@ -4,7 +4,7 @@ use super::address::{Name, StoreKind};
 use super::client::{Carrier, Connections, HeadNote, Slot};
 use super::credentials::{self, AskedRegion, Built};
 use super::fault::{advice, chain, error_code, AttemptFault, Passing, PassingKind, Refusal};
-use super::origin::{Ask, ELSEWHERE};
+use super::origin::{Ask, AskedPart, ELSEWHERE};
 use super::reply;
 use object_store::list::PaginatedListOptions;
 use object_store::path::Path as Key;
@@ -108,13 +108,18 @@ impl Bucket {
 
     async fn send_as(&self, built: &Built, ask: Ask<'_>) -> Result<Response, AttemptFault> {
         let Name::Key(key, _) = ask.name else { return Err(PageErrorKind::Unsupported(ELSEWHERE.into()).into()) };
+        let range = match ask.part {
+            AskedPart::Head => None,
+            AskedPart::Bytes(begin, end) => Some(GetRange::Bounded(begin..end)),
+            AskedPart::Last(len) => Some(GetRange::Suffix(len)),
+        };
         let slot = Slot::default();
         let mut extensions = Extensions::new();
         extensions.insert(slot.clone());
         let options = GetOptions {
-            range: ask.range.map(|(begin, end)| GetRange::Bounded(begin..end)),
+            range,
             if_match: ask.condition.map(str::to_owned),
-            head: ask.range.is_none(),
+            head: matches!(ask.part, AskedPart::Head),
             extensions,
             ..GetOptions::default()
         };

@@ -102,28 +102,36 @@ fn unusable(e: &object_store::Error) -> PageErrorKind {
 
 async fn s3(bucket: &str, region: &AskedRegion, carrier: Carrier) -> Result<Built, PageErrorKind> {
     use AmazonS3ConfigKey::{AccessKeyId, DefaultRegion, Endpoint, S3Endpoint, SecretAccessKey, Token};
-    let mut builder = AmazonS3Builder::from_env();
     let mut anonymous = says_yes("AWS_NO_SIGN_REQUEST") || says_yes("AWS_SKIP_SIGNATURE");
     let profile = Profile::read()?;
-    let mut default = |key: AmazonS3ConfigKey, value: &Option<String>| {
-        if let Some(value) = value {
-            builder = std::mem::take(&mut builder).with_config(key, value);
-        }
-    };
-    if !is_set(&["AWS_REGION", "AWS_DEFAULT_REGION"]) {
-        default(DefaultRegion, &profile.region);
-    }
-    if !is_set(&["AWS_ENDPOINT_URL", "AWS_ENDPOINT", "AWS_ENDPOINT_URL_S3"]) {
-        default(Endpoint, &profile.endpoint_url);
-    }
     // Keys of the environment go before those of a profile, unless a profile is named.
-    let from_profile = profile.named || !is_set(&["AWS_ACCESS_KEY_ID"]);
-    if !anonymous && from_profile && profile.access_key_id.is_some() {
-        // A token of the environment belongs to other keys.
-        let token = Some(profile.session_token.clone().unwrap_or_default());
-        default(AccessKeyId, &profile.access_key_id);
-        default(SecretAccessKey, &profile.secret_access_key);
-        default(Token, &token.filter(|t| !t.is_empty() || is_set(&["AWS_SESSION_TOKEN"])));
+    let from_profile =
+        !anonymous && profile.access_key_id.is_some() && (profile.named || !is_set(&["AWS_ACCESS_KEY_ID"]));
+    let mut builder = AmazonS3Builder::new();
+    let mut set = |key: AmazonS3ConfigKey, value: &str| {
+        builder = std::mem::take(&mut builder).with_config(key, value);
+    };
+    let texts =
+        std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+    for (name, value) in texts.filter(|(name, value)| name.starts_with("AWS_") && !value.is_empty()) {
+        match name.to_ascii_lowercase().parse() {
+            // A token belongs to its keys.
+            Ok(AccessKeyId | SecretAccessKey | Token) if from_profile => {}
+            Ok(key) => set(key, &value),
+            Err(_) => {}
+        }
+    }
+    let of_profile = [
+        (DefaultRegion, &profile.region, !is_set(&["AWS_REGION", "AWS_DEFAULT_REGION"])),
+        (Endpoint, &profile.endpoint_url, !is_set(&["AWS_ENDPOINT_URL", "AWS_ENDPOINT", "AWS_ENDPOINT_URL_S3"])),
+        (AccessKeyId, &profile.access_key_id, from_profile),
+        (SecretAccessKey, &profile.secret_access_key, from_profile),
+        (Token, &profile.session_token, from_profile),
+    ];
+    for (key, value, wanted) in of_profile {
+        if let Some(value) = value.as_ref().filter(|_| wanted) {
+            set(key, value);
+        }
     }
     if let AskedRegion::Named(region) = region {
         builder = builder.with_region(region);

@@ -9,6 +9,7 @@ use crate::net;
 use crate::options::NetworkOptions;
 use futures_util::future::BoxFuture;
 use pager::error::PageErrorKind;
+use pager::source::Completion;
 use reqwest::Response;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -25,12 +26,18 @@ const JOB_BYTES: u64 = 256;
 pub(super) trait LineJob: Send {
     /// Does it.
     fn run(self: Box<Self>, line: &ServerLine) -> BoxFuture<'_, ()>;
+
+    /// Whether it is a read of these tokens.
+    fn is_one_of(&self, tokens: &[u64], done: &Arc<dyn Completion>) -> bool {
+        let _ = (tokens, done);
+        false
+    }
 }
 
 type BoxedJob = Box<dyn LineJob>;
 
 #[derive(Default)]
-struct Waiting {
+struct QueuedJobs {
     /// Somebody waits for these.
     demand: VecDeque<BoxedJob>,
     prefetch: VecDeque<BoxedJob>,
@@ -42,7 +49,7 @@ struct Waiting {
     busy: Option<Instant>,
 }
 
-impl Waiting {
+impl QueuedJobs {
     /// Whether its connections are closed by now.
     fn is_idle(&self) -> bool {
         self.running == 0 && self.busy.is_none_or(|busy| busy.elapsed() > IDLE)
@@ -63,7 +70,7 @@ pub(super) struct ServerLine {
     warm: AtomicUsize,
     requests: AtomicU64,
     permits: Semaphore,
-    queue: Mutex<Waiting>,
+    queue: Mutex<QueuedJobs>,
 }
 
 impl ServerLine {
@@ -86,7 +93,7 @@ impl ServerLine {
         }
     }
 
-    fn queue(&self) -> MutexGuard<'_, Waiting> {
+    fn queue(&self) -> MutexGuard<'_, QueuedJobs> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -133,8 +140,23 @@ impl ServerLine {
         self.spawn(started);
     }
 
+    /// Moves prefetches that somebody waits for now to the others of that kind.
+    pub(super) fn promote(self: &Arc<Self>, tokens: &[u64], done: &Arc<dyn Completion>) {
+        let mut queue = self.queue();
+        if queue.prefetch.is_empty() {
+            return;
+        }
+        let waiting = std::mem::take(&mut queue.prefetch);
+        let (demanded, others) = waiting.into_iter().partition(|job| job.is_one_of(tokens, done));
+        queue.prefetch = others;
+        queue.demand.extend::<VecDeque<_>>(demanded);
+        let started = self.start(&mut queue);
+        drop(queue);
+        self.spawn(started);
+    }
+
     /// Counts the runners that may start now.
-    fn start(&self, queue: &mut Waiting) -> usize {
+    fn start(&self, queue: &mut QueuedJobs) -> usize {
         let most = self.options.connections;
         if queue.is_idle() {
             queue.connections = 0;
@@ -174,7 +196,7 @@ impl ServerLine {
         job
     }
 
-    fn next(&self, queue: &mut Waiting) -> Option<BoxedJob> {
+    fn next(&self, queue: &mut QueuedJobs) -> Option<BoxedJob> {
         if let Some(job) = queue.demand.pop_front() {
             return Some(job);
         }

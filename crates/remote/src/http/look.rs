@@ -14,10 +14,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// Documents that mark a folder as a dataset. A web server lists no folders, so a folder is what has one of these.
 const MARKERS: [&str; 6] = ["zarr.json", ".zgroup", ".zarray", ".zattrs", ".zmetadata", "attributes.json"];
 
-type Answer = Result<FileStat, PageErrorKind>;
+type NameAnswer = Result<FileStat, PageErrorKind>;
 
 /// The answers for the names of one call. The last one tells all.
-pub(super) struct Answers(Mutex<(Vec<Option<Answer>>, Option<Looked>)>);
+pub(super) struct Answers(Mutex<(Vec<Option<NameAnswer>>, Option<Looked>)>);
 
 impl Answers {
     pub(super) fn new(names: usize, then: Looked) -> Arc<Self> {
@@ -28,7 +28,7 @@ impl Answers {
         answers
     }
 
-    pub(super) fn put(&self, number: usize, answer: Answer) {
+    pub(super) fn put(&self, number: usize, answer: NameAnswer) {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(slot) = state.0.get_mut(number) {
             *slot = Some(answer);
@@ -85,7 +85,7 @@ impl Drop for LookJob {
 }
 
 /// The state of a name, by as many attempts as it takes.
-async fn look(line: &ServerLine, name: &Name) -> Answer {
+async fn look(line: &ServerLine, name: &Name) -> NameAnswer {
     let mut attempts = Attempts::new(line);
     loop {
         match look_once(line, name, attempts.patience(line)).await {

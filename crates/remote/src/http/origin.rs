@@ -22,12 +22,22 @@ pub(super) struct Patience {
     pub left: Duration,
 }
 
+/// What is asked of a file.
+#[derive(Copy, Clone)]
+pub(super) enum AskedPart {
+    /// Only the head of a reply.
+    Head,
+    /// Bytes from the first number on, up to the second without it.
+    Bytes(u64, u64),
+    /// So many bytes at its end.
+    Last(u64),
+}
+
 /// A request.
 #[derive(Copy, Clone)]
 pub(super) struct Ask<'a> {
     pub name: &'a Name,
-    /// First byte, and one past the last. `None`: only the head of a reply is wanted.
-    pub range: Option<(u64, u64)>,
+    pub part: AskedPart,
     /// The ETag that the file must have.
     pub condition: Option<&'a str>,
     pub patience: Patience,
@@ -87,11 +97,15 @@ impl Origin {
 
 async fn web(connections: &Connections, server: &str, ask: Ask<'_>) -> Result<Response, AttemptFault> {
     let Name::Url(url) = ask.name else { return Err(PageErrorKind::Unsupported(ELSEWHERE.into()).into()) };
-    let method = if ask.range.is_some() { Method::GET } else { Method::HEAD };
+    let (method, range) = match ask.part {
+        AskedPart::Head => (Method::HEAD, None),
+        AskedPart::Bytes(begin, end) => (Method::GET, Some(format!("bytes={begin}-{}", end - 1))),
+        AskedPart::Last(len) => (Method::GET, Some(format!("bytes=-{len}"))),
+    };
     // Ranges are of the file's own bytes, not of a compressed form.
     let mut request = connections.client()?.1.request(method, url.clone()).header(ACCEPT_ENCODING, "identity");
-    if let Some((begin, end)) = ask.range {
-        request = request.header(RANGE, format!("bytes={begin}-{}", end - 1));
+    if let Some(range) = range {
+        request = request.header(RANGE, range);
     }
     if let Some(tag) = ask.condition {
         request = request.header(IF_MATCH, tag);

@@ -7,10 +7,11 @@ use super::list::list_all;
 use super::look::{Answers, LookJob};
 use super::origin::Origin;
 use super::read::{ReadJob, Target};
+use super::tail::TailJob;
 use crate::net;
 use crate::options::options;
 use pager::error::PageErrorKind;
-use pager::place::{Entry, FileRef, Looked, Place};
+use pager::place::{Entry, FileRef, Looked, Place, TailRead};
 use pager::source::{Completion, Read, ReadClass, ReadForm};
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -105,6 +106,25 @@ impl Place for HttpPlace {
             });
             self.0.add(jobs.collect(), ahead);
         }
+    }
+
+    fn promote(&self, tokens: &[u64], done: &Arc<dyn Completion>) {
+        self.0.promote(tokens, done);
+    }
+
+    fn tail(&self, file: &FileRef, len: usize, then: TailRead) -> Result<(), TailRead> {
+        // Azure has no ranges that count from the end.
+        if self.0.origin.kind().0 == StoreKind::Azure || len == 0 {
+            return Err(then);
+        }
+        match address::parse(file.path.to_str().unwrap_or_default()) {
+            Ok(address) => {
+                let target = Target { name: address.name, pin: file.pin.clone(), base: 0 };
+                self.0.add(vec![Box::new(TailJob::new(target, len, then))], false);
+            }
+            Err(kind) => then(Err(kind)),
+        }
+        Ok(())
     }
 
     fn look(&self, paths: Vec<PathBuf>, then: Looked) {

@@ -1,16 +1,16 @@
 //! One read: requests until all of its bytes have come, each reply checked before it counts.
 
 use super::address::Name;
-use super::fault::{AttemptFault, Passing, PassingKind};
+use super::fault::AttemptFault;
 use super::line::{Attempts, LineJob, ServerLine};
 
-use super::origin::{Ask, Patience};
+use super::origin::{Ask, AskedPart, Patience};
 use super::reply;
 use super::status;
 use futures_util::future::BoxFuture;
 use pager::error::PageErrorKind;
 use pager::place::VersionPin;
-use pager::source::{Buffer, Completion, Read};
+use pager::source::{Buffer, Completion, Read, ReadNote, ReadStep};
 use reqwest::{Response, StatusCode};
 use std::sync::Arc;
 
@@ -26,6 +26,12 @@ pub(super) struct Target {
 struct Owed(Option<(u64, Arc<dyn Completion>)>);
 
 impl Owed {
+    fn note(&self, line: &ServerLine, step: ReadStep) {
+        if let Some((token, done)) = &self.0 {
+            done.note(*token, ReadNote { server: &line.server, connection: 0, step });
+        }
+    }
+
     fn pay(&mut self, result: Result<(), PageErrorKind>) {
         if let Some((token, done)) = self.0.take() {
             done.complete(token, result);
@@ -56,7 +62,7 @@ impl ReadJob {
         let Self { target, offset, buffers, mut owed } = self;
         let len: u64 = buffers.iter().map(|b| b.len as u64).sum();
         let wanted = Wanted { line, target: &target, offset, end: offset.saturating_add(len) };
-        let mut reading = Reading { wanted, filled: 0, into: Scatter::new(buffers) };
+        let mut reading = RangeRead { wanted, owed: &owed, filled: 0, into: Scatter::new(buffers) };
         let result = if len == 0 { Ok(()) } else { reading.all().await };
         drop(reading);
         owed.pay(result);
@@ -66,6 +72,12 @@ impl ReadJob {
 impl LineJob for ReadJob {
     fn run(self: Box<Self>, line: &ServerLine) -> BoxFuture<'_, ()> {
         Box::pin(self.answer(line))
+    }
+
+    fn is_one_of(&self, tokens: &[u64], done: &Arc<dyn Completion>) -> bool {
+        // Addresses alone: one completion can have several tables of functions.
+        let same = |known: &Arc<dyn Completion>| std::ptr::addr_eq(Arc::as_ptr(known), Arc::as_ptr(done));
+        self.owed.0.as_ref().is_some_and(|(token, known)| same(known) && tokens.contains(token))
     }
 }
 
@@ -99,6 +111,23 @@ impl Scatter {
     }
 }
 
+/// Reads bytes of a file to new memory.
+pub(super) async fn read_bytes(
+    line: &ServerLine,
+    target: &Target,
+    offset: u64,
+    len: usize,
+) -> Result<Vec<u8>, PageErrorKind> {
+    let mut bytes = vec![0; len];
+    let into = Scatter::new(vec![Buffer { ptr: bytes.as_mut_ptr(), len }]);
+    let wanted = Wanted { line, target, offset, end: offset.saturating_add(len as u64) };
+    if len > 0 {
+        // The memory outlives the read, which ends here.
+        RangeRead { wanted, owed: &Owed(None), filled: 0, into }.all().await?;
+    }
+    Ok(bytes)
+}
+
 /// What is asked for. The count of the bytes is that of the reads.
 #[derive(Copy, Clone)]
 struct Wanted<'a> {
@@ -108,14 +137,15 @@ struct Wanted<'a> {
     end: u64,
 }
 
-struct Reading<'a> {
+struct RangeRead<'a> {
     wanted: Wanted<'a>,
+    owed: &'a Owed,
     /// Bytes that have come.
     filled: u64,
     into: Scatter,
 }
 
-impl Reading<'_> {
+impl RangeRead<'_> {
     async fn all(&mut self) -> Result<(), PageErrorKind> {
         let line = self.wanted.line;
         let mut attempts = Attempts::new(line);
@@ -125,6 +155,7 @@ impl Reading<'_> {
                 Ok(()) => return Ok(()),
                 Err(fault) => attempts.again(line, fault, self.filled > before).await?,
             }
+            self.owed.note(line, ReadStep::Retried);
         }
     }
 
@@ -134,7 +165,11 @@ impl Reading<'_> {
         let expected = target.pin.expected();
         let condition = expected.as_ref().and_then(reply::condition);
         let begun = line.meter.begin();
-        let reply = line.send(Ask { name: &target.name, range: Some(range), condition, patience }).await?;
+        self.owed.note(line, ReadStep::Sent);
+        let reply = line
+            .send(Ask { name: &target.name, part: AskedPart::Bytes(range.0, range.1), condition, patience })
+            .await?;
+        self.owed.note(line, ReadStep::FirstByte { queue_us: 0, service_us: 0 });
         let before = self.filled;
         let result = self.accept(reply, range, patience).await;
         line.meter.ended(begun, (self.filled - before) as usize);
@@ -177,42 +212,16 @@ impl Reading<'_> {
             _ => return Err(status::fault(wanted.line, reply).await),
         };
         wanted.target.pin.check(&reply::version(headers, size))?;
-        self.body(reply, to - begin).await?;
+        let (into, filled) = (&mut self.into, &mut self.filled);
+        let put = |bytes: &[u8]| {
+            into.put(bytes);
+            *filled += bytes.len() as u64;
+        };
+        status::body(wanted.line, reply, to - begin, put).await?;
         if to < end {
             return Err(wanted.short(size));
         }
         Ok(())
-    }
-
-    /// Takes the body, of exactly `length` bytes.
-    async fn body(&mut self, mut reply: Response, length: u64) -> Result<(), AttemptFault> {
-        let wanted = self.wanted;
-        let mut left = length;
-        loop {
-            let stall = wanted.line.options.stall;
-            let Ok(chunk) = tokio::time::timeout(stall, reply.chunk()).await else {
-                wanted.line.origin.leave();
-                let message = format!("no byte for {:.1} s, {left} of {length} bytes missing", stall.as_secs_f64());
-                return Err(Passing::new(PassingKind::Silence, message).into());
-            };
-            match chunk {
-                Ok(Some(bytes)) => {
-                    if bytes.len() as u64 > left {
-                        return Err(wanted.protocol(format!("its body is longer than the {length} bytes of the range")));
-                    }
-                    wanted.line.meter.received(bytes.len());
-                    self.into.put(&bytes);
-                    self.filled += bytes.len() as u64;
-                    left -= bytes.len() as u64;
-                }
-                Ok(None) if left == 0 => return Ok(()),
-                Ok(None) => {
-                    let message = format!("the body ended with {left} of {length} bytes missing");
-                    return Err(Passing::new(PassingKind::Broken, message).into());
-                }
-                Err(e) => return Err(AttemptFault::of(&wanted.line.server, &e)),
-            }
-        }
     }
 }
 

@@ -1,9 +1,9 @@
 //! Replies that are no data: what their status says, and the state of a name.
 
 use super::address::{Name, StoreKind};
-use super::fault::{error_code, AttemptFault, Refusal};
+use super::fault::{error_code, AttemptFault, Passing, PassingKind, Refusal};
 use super::line::ServerLine;
-use super::origin::{Ask, Patience};
+use super::origin::{Ask, AskedPart, Patience};
 use super::reply;
 use pager::error::PageErrorKind;
 use pager::place::FileVersion;
@@ -36,6 +36,44 @@ pub(super) async fn fault(line: &ServerLine, reply: Response) -> AttemptFault {
     AttemptFault::of_status(Refusal { server: &line.server, kind, anonymous, status, code, wait })
 }
 
+/// Takes the body of a reply, of exactly `length` bytes. `put` gets them in order.
+///
+/// # Errors
+/// A body that ends early, breaks or stands still may be asked for again; a longer one breaks the protocol.
+pub(super) async fn body(
+    line: &ServerLine,
+    mut reply: Response,
+    length: u64,
+    mut put: impl FnMut(&[u8]) + Send,
+) -> Result<(), AttemptFault> {
+    let mut left = length;
+    loop {
+        let stall = line.options.stall;
+        let Ok(chunk) = tokio::time::timeout(stall, reply.chunk()).await else {
+            line.origin.leave();
+            let message = format!("no byte for {:.1} s, {left} of {length} bytes missing", stall.as_secs_f64());
+            return Err(Passing::new(PassingKind::Silence, message).into());
+        };
+        match chunk {
+            Ok(Some(bytes)) => {
+                if bytes.len() as u64 > left {
+                    let message = format!("its body is longer than the {length} bytes of the range");
+                    return Err(PageErrorKind::Protocol { server: line.server.clone(), message }.into());
+                }
+                line.meter.received(bytes.len());
+                put(&bytes);
+                left -= bytes.len() as u64;
+            }
+            Ok(None) if left == 0 => return Ok(()),
+            Ok(None) => {
+                let message = format!("the body ended with {left} of {length} bytes missing");
+                return Err(Passing::new(PassingKind::Broken, message).into());
+            }
+            Err(e) => return Err(AttemptFault::of(&line.server, &e)),
+        }
+    }
+}
+
 /// The state of a file.
 pub(super) struct NameState {
     pub version: FileVersion,
@@ -49,7 +87,7 @@ pub(super) struct NameState {
 /// # Errors
 /// [`PageErrorKind::Missing`] only if the server says that there is no such name.
 pub(super) async fn stat(line: &ServerLine, name: &Name, patience: Patience) -> Result<NameState, AttemptFault> {
-    let reply = line.send(Ask { name, range: None, condition: None, patience }).await?;
+    let reply = line.send(Ask { name, part: AskedPart::Head, condition: None, patience }).await?;
     let is_folder = leads_to_folder(name, &reply);
     match reply.status() {
         StatusCode::OK => {
@@ -69,7 +107,7 @@ pub(super) async fn stat(line: &ServerLine, name: &Name, patience: Patience) -> 
 
 /// The state of a name by its first byte, where a server answers no HEAD.
 async fn first_byte(line: &ServerLine, name: &Name, patience: Patience) -> Result<NameState, AttemptFault> {
-    let reply = line.send(Ask { name, range: Some((0, 1)), condition: None, patience }).await?;
+    let reply = line.send(Ask { name, part: AskedPart::Bytes(0, 1), condition: None, patience }).await?;
     let is_folder = leads_to_folder(name, &reply);
     let headers = reply.headers();
     let size = match reply.status() {

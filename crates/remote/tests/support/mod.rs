@@ -35,6 +35,11 @@ pub struct Asked {
 }
 
 impl Asked {
+    /// The number of bytes at the end of the file that are asked for.
+    pub fn suffix(&self) -> Option<usize> {
+        self.headers.get("range")?.strip_prefix("bytes=-")?.parse().ok()
+    }
+
     /// First and last byte.
     pub fn range(&self) -> Option<(usize, usize)> {
         let (begin, end) = self.headers.get("range")?.strip_prefix("bytes=")?.split_once('-')?;
@@ -218,7 +223,8 @@ impl Server {
             head += &format!("Last-Modified: {date}\r\n");
         }
         let size = file.bytes.len();
-        let ranged = asked.range().filter(|_| !matches!(fault, ServerFault::Whole));
+        let last = asked.suffix().map(|n| if size == 0 { (0, 0) } else { (size - n.min(size), size - 1) });
+        let ranged = asked.range().or(last).filter(|_| !matches!(fault, ServerFault::Whole));
         let (begin, end) = match ranged {
             Some((begin, _)) if begin >= size => {
                 let head =

@@ -32,9 +32,9 @@ pub fn source(url: &str) -> Arc<PlaceFile> {
     Arc::new(PlaceFile::new(place::of(path).unwrap().unwrap(), path))
 }
 
-struct Told(Mutex<Sender<(u64, Result<(), PageErrorKind>)>>);
+struct FinishedReads(Mutex<Sender<(u64, Result<(), PageErrorKind>)>>);
 
-impl Completion for Told {
+impl Completion for FinishedReads {
     fn complete(&self, token: u64, result: Result<(), PageErrorKind>) {
         let _gone = self.0.lock().unwrap().send((token, result));
     }
@@ -48,7 +48,7 @@ pub fn read(
 ) -> Vec<(Result<(), PageErrorKind>, Vec<u8>)> {
     let mut memory: Vec<Vec<u8>> = ranges.iter().map(|(_, len)| vec![0xAA; *len]).collect();
     let (tell, told) = channel();
-    let done: Arc<dyn Completion> = Arc::new(Told(Mutex::new(tell)));
+    let done: Arc<dyn Completion> = Arc::new(FinishedReads(Mutex::new(tell)));
     let batch = ranges.iter().zip(&mut memory).enumerate().map(|(n, ((offset, len), bytes))| Read {
         token: n as u64,
         offset: *offset,
