@@ -29,7 +29,7 @@ struct Samples {
 }
 
 /// The measures of a place.
-pub(super) struct Meter {
+pub(super) struct LineMeter {
     delivered: AtomicU64,
     /// Bytes a second.
     rate: AtomicU64,
@@ -46,7 +46,7 @@ pub(super) struct Begun {
     at: Instant,
 }
 
-impl Meter {
+impl LineMeter {
     pub(super) fn new() -> Self {
         let samples = Samples {
             rtt: [None; 2],
@@ -109,11 +109,11 @@ impl Meter {
         }
         samples.first_bytes.push_back(took);
         samples.unsorted += 1;
-        if samples.unsorted >= SORT_EVERY {
+        if samples.unsorted >= SORT_EVERY || samples.first_bytes.len() < SORT_EVERY {
             samples.unsorted = 0;
             let mut sorted: Vec<Duration> = samples.first_bytes.iter().copied().collect();
             sorted.sort_unstable();
-            let slow = sorted[(sorted.len() - 1) * 99 / 100];
+            let slow = sorted[(sorted.len() * 99 / 100).min(sorted.len() - 1)];
             self.slow.store(slow.as_nanos() as u64, Relaxed);
         }
     }
@@ -154,7 +154,7 @@ mod tests {
 
     #[test]
     fn forms_stay_in_their_bounds() {
-        let meter = Meter::new();
+        let meter = LineMeter::new();
         assert_eq!((meter.form().hole, meter.form().longest, meter.window()), (4 << 10, 256 << 10, 8));
         meter.rate.store(1 << 40, Relaxed);
         assert_eq!((meter.form().hole, meter.form().longest), (64 << 10, 1 << 20));
@@ -165,7 +165,7 @@ mod tests {
 
     #[test]
     fn the_window_follows_rate_and_delay() {
-        let meter = Meter::new();
+        let meter = LineMeter::new();
         for _ in 0..20 {
             let begun = meter.begin();
             std::thread::sleep(Duration::from_millis(5));

@@ -19,9 +19,9 @@
 //! | `place` | the seam of the pager; the table of places |
 //! | `line` | queues, runners and attempts of a place |
 //! | `meter`, `retry` | how many at once; how often again |
-//! | `read`, `look` | one read; the state of one name |
+//! | `read`, `tail`, `look` | one read; the last bytes of a file; the state of one name |
 //! | `reply`, `status`, `fault` | what replies say, and errors |
-//! | `origin`, `client`, `bucket` | ways to send a request |
+//! | `origin`, `client`, `bucket`, `list` | ways to send a request; lists |
 //! | `credentials`, `profile` | settings of the clouds' tools |
 
 mod address;
@@ -30,6 +30,7 @@ mod client;
 mod credentials;
 mod fault;
 mod line;
+mod list;
 mod look;
 mod meter;
 mod origin;
@@ -39,6 +40,7 @@ mod read;
 mod reply;
 mod retry;
 mod status;
+mod tail;
 
 pub use place::{held_bytes, requests};
 use std::sync::Arc;
