@@ -7,7 +7,7 @@ use super::queue::WriteQueue;
 use super::readers::{fill, read_any, HitJob, ReaderPool, Scratch};
 use super::segment::CacheSegment;
 use super::state::{CacheFault, CacheState, DiskCacheCounts, DiskCacheOptions, HitPiece};
-use super::writer::{NewRecord, RecordWriter};
+use super::writer::{CacheWriter, NewRecord};
 use pager::source::Buffer;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -37,7 +37,7 @@ impl DiskCache {
     /// [`Self::take_notice`] says why.
     pub fn open(folder: &Path, options: DiskCacheOptions) -> Arc<Self> {
         let state = Arc::new(CacheState::new(folder, options));
-        let mut writer = RecordWriter::new(state.clone());
+        let mut writer = CacheWriter::new(state.clone());
         match folder::prepare(folder) {
             Err(e) => {
                 state.usable.store(false, Relaxed);
@@ -55,6 +55,11 @@ impl DiskCache {
         }
         let (queue, readers) = (WriteQueue::new(state.clone(), writer), ReaderPool::new(options.readers));
         Arc::new(Self { state, queue, readers, opened: Instant::now(), looked: AtomicU64::new(0) })
+    }
+
+    /// Whether there is anything to read or write.
+    pub fn is_usable(&self) -> bool {
+        self.state.usable.load(Relaxed)
     }
 
     /// What a user should know about it, once each.

@@ -25,7 +25,7 @@ const SLOW_RATE: u64 = 200;
 
 /// Where bytes come from.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub(super) enum Origin {
+pub(super) enum ByteOrigin {
     Disk,
     Server,
 }
@@ -74,7 +74,7 @@ impl OriginChoice {
     }
 
     /// Notes the time of a read.
-    pub fn note(&self, origin: Origin, len: usize, time: Duration) {
+    pub fn note(&self, origin: ByteOrigin, len: usize, time: Duration) {
         self.lock()[Self::class(len)].of[origin as usize].note(time);
     }
 
@@ -84,15 +84,15 @@ impl OriginChoice {
     }
 
     /// Where a read that both can answer goes.
-    pub fn choose(&self, len: usize) -> Origin {
+    pub fn choose(&self, len: usize) -> ByteOrigin {
         let times = &mut self.lock()[Self::class(len)];
         times.asked = times.asked.wrapping_add(1);
         let probe = times.asked.is_multiple_of(PROBE_EVERY);
         let slow = SLOW + Duration::from_micros(len as u64 / SLOW_RATE);
-        let usual = if Self::disk_is_slower(times) { Origin::Server } else { Origin::Disk };
+        let usual = if Self::disk_is_slower(times) { ByteOrigin::Server } else { ByteOrigin::Disk };
         match (usual, probe) {
-            (Origin::Server, true) => Origin::Disk,
-            (Origin::Disk, true) if times.of[0].median.is_some_and(|disk| disk > slow) => Origin::Server,
+            (ByteOrigin::Server, true) => ByteOrigin::Disk,
+            (ByteOrigin::Disk, true) if times.of[0].median.is_some_and(|disk| disk > slow) => ByteOrigin::Server,
             (usual, _) => usual,
         }
     }

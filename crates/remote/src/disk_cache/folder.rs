@@ -89,12 +89,23 @@ pub(super) fn list(folder: &Path) -> io::Result<Vec<ListedSegment>> {
     Ok(found)
 }
 
-/// Removes a segment that is ours by its bytes.
+/// Removes a segment that is ours by its bytes. Its space is free at once, also if other processes have it open; they see
+/// that it has no name any more.
 pub(super) fn remove(folder: &Path, name: &SegmentName, sealed: bool) -> io::Result<()> {
-    match std::fs::remove_file(folder.join(format::file_name(name.number, sealed))) {
-        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
-        _ => Ok(()),
+    let file_name = format::file_name(name.number, sealed);
+    let opened = open(folder, &file_name, OpenOptions::new().write(true));
+    match std::fs::remove_file(folder.join(file_name)) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
+        removed => removed?,
     }
+    // Else its space is free when the last process has closed it.
+    let _freed = opened.and_then(|file| file.set_len(0));
+    Ok(())
+}
+
+/// Whether an open file was removed.
+pub(super) fn is_removed(file: &File) -> bool {
+    file.metadata().is_ok_and(|about| about.nlink() == 0)
 }
 
 /// Free and all bytes of the folder's disk. `None`: the system does not say.

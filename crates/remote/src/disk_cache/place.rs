@@ -8,7 +8,7 @@
 //! *Practice.* Offline, the last known versions are used and the place is never asked.
 
 use super::cache::DiskCache;
-use super::choice::{Origin, OriginChoice};
+use super::choice::{ByteOrigin, OriginChoice};
 use super::format::FileKey;
 use super::notes::NameNote;
 use super::readers::{part, HitJob, Scratch};
@@ -120,7 +120,7 @@ impl CachedFiles {
                 continue;
             }
             let plan = if wanted.is_empty() { None } else { self.cache.plan(key, &wanted) };
-            let pieces = plan.filter(|_| self.offline || self.choice.choose(read.len()) == Origin::Disk);
+            let pieces = plan.filter(|_| self.offline || self.choice.choose(read.len()) == ByteOrigin::Disk);
             let Some(pieces) = pieces else {
                 misses.push(read);
                 continue;
@@ -164,7 +164,7 @@ impl CachedFiles {
         if !filled {
             return self.fetch(file, key.file, vec![read], done);
         }
-        self.choice.note(Origin::Disk, read.len(), start.elapsed());
+        self.choice.note(ByteOrigin::Disk, read.len(), start.elapsed());
         let result = have.map_or(Ok(()), |size| Err(self.short(file, &read, size)));
         done.complete(read.token, result);
     }
@@ -337,7 +337,7 @@ impl Completion for StoringCompletion {
             match &result {
                 Ok(()) => {
                     let len = buffers.iter().map(|b| b.len).sum();
-                    self.place.choice.note(Origin::Server, len, self.start.elapsed());
+                    self.place.choice.note(ByteOrigin::Server, len, self.start.elapsed());
                     self.store(from, &buffers, u64::MAX);
                 }
                 Err(PageErrorKind::Short { have, .. }) if *have > self.base + from => {
@@ -375,6 +375,9 @@ impl Place for CachedPlace {
     fn submit(&self, file: &FileRef, reads: Vec<Read>, done: &Arc<dyn Completion>) {
         if reads.is_empty() {
             return;
+        }
+        if !self.0.offline && !self.0.cache.is_usable() {
+            return self.0.inner.submit(file, reads, done);
         }
         let digest = DiskCache::file(&self.0.name, &file.path);
         match file.pin.digest() {

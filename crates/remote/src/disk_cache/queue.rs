@@ -1,7 +1,7 @@
 //! Records that wait to be written, up to a number of bytes, and the thread that writes them.
 
 use super::state::CacheState;
-use super::writer::{NewRecord, RecordWriter};
+use super::writer::{CacheWriter, NewRecord};
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -22,13 +22,16 @@ struct WriteJobs {
     thread: Option<JoinHandle<()>>,
 }
 
+/// Bytes of a waiting record beside its own.
+const EACH: usize = 128;
+
 /// Invariants:
-/// 1. `bytes` is that of the waiting records. It is at most the queue's limit.
+/// 1. `bytes` is that of the waiting records, with what they are kept in. It is at most the queue's limit.
 /// 2. The thread starts with the first job: a process that stores nothing has none.
 pub(super) struct WriteQueue {
     shared: Arc<(Mutex<WriteJobs>, Condvar)>,
     state: Arc<CacheState>,
-    writer: Mutex<Option<RecordWriter>>,
+    writer: Mutex<Option<CacheWriter>>,
 }
 
 fn lock(jobs: &Mutex<WriteJobs>) -> MutexGuard<'_, WriteJobs> {
@@ -36,18 +39,18 @@ fn lock(jobs: &Mutex<WriteJobs>) -> MutexGuard<'_, WriteJobs> {
 }
 
 impl WriteQueue {
-    pub fn new(state: Arc<CacheState>, writer: RecordWriter) -> Self {
+    pub fn new(state: Arc<CacheState>, writer: CacheWriter) -> Self {
         Self { shared: Arc::default(), state, writer: Mutex::new(Some(writer)) }
     }
 
     /// Whether so many bytes would be taken now.
     pub fn has_room(&self, bytes: usize) -> bool {
-        lock(&self.shared.0).bytes + bytes <= self.state.options.queue
+        lock(&self.shared.0).bytes + bytes + EACH <= self.state.options.queue
     }
 
     /// Takes a record, or drops it.
     pub fn store(&self, record: NewRecord) {
-        let bytes = record.bytes.len();
+        let bytes = record.bytes.len() + EACH;
         let mut jobs = lock(&self.shared.0);
         if jobs.bytes + bytes > self.state.options.queue || jobs.closed {
             self.state.counters.dropped.fetch_add(1, Relaxed);
@@ -85,7 +88,7 @@ impl WriteQueue {
     }
 }
 
-fn write(shared: &(Mutex<WriteJobs>, Condvar), state: &CacheState, mut writer: RecordWriter) {
+fn write(shared: &(Mutex<WriteJobs>, Condvar), state: &CacheState, mut writer: CacheWriter) {
     loop {
         let mut jobs = lock(&shared.0);
         jobs.busy = false;
@@ -104,7 +107,7 @@ fn write(shared: &(Mutex<WriteJobs>, Condvar), state: &CacheState, mut writer: R
         match job {
             WriteJob::Store(record) => {
                 writer.store(&record);
-                lock(&shared.0).bytes -= record.bytes.len();
+                lock(&shared.0).bytes -= record.bytes.len() + EACH;
             }
             // A folder that cannot be listed has no news.
             WriteJob::Refresh => drop(state.refresh(false)),

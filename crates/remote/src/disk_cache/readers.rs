@@ -3,6 +3,7 @@
 //! A record is checked whole each time. If a read wants all of it, its bytes go straight to the read's buffers; else
 //! through the thread's own memory, at most 1 MiB.
 
+use super::folder::is_removed;
 use super::format::{FileKey, RecordHead, SegmentName, HEAD};
 use super::index::IndexEntry;
 use super::state::{CacheState, HitPiece};
@@ -148,7 +149,8 @@ pub(super) unsafe fn fill(
         let out = part(buffers, (piece.from - begin) as usize, (piece.to - begin) as usize);
         let read = state.open(&piece.segment).and_then(|file| {
             // SAFETY: as above.
-            unsafe { read_record(&file, key, piece, &out, scratch) }
+            let read = unsafe { read_record(&file, key, piece, &out, scratch) };
+            read.map_err(|e| if is_removed(&file) { io::ErrorKind::NotFound.into() } else { e })
         });
         if let Err(e) = read {
             state.fault(piece, &e);

@@ -203,6 +203,8 @@ impl GrowingSegment {
     /// Ends it. An empty one is removed.
     pub fn seal(self, folder: &Path) -> io::Result<()> {
         let sealed = match self.rows.is_empty() {
+            // A user may have removed it.
+            _ if folder::is_removed(&self.file) => Ok(()),
             true => folder::remove(folder, &self.segment.name, false),
             false => finish(folder, &self.file, &self.segment.name, &self.rows, self.at),
         };

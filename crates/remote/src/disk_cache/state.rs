@@ -247,7 +247,7 @@ impl CacheState {
     pub fn refresh(&self, orphans: bool) -> io::Result<Vec<ListedSegment>> {
         let listed = folder::list(&self.folder)?;
         let mut table = self.table();
-        let gone = |s: &CacheSegment| !s.growing.load(Relaxed) && !listed.iter().any(|l| l.number == s.name.number);
+        let gone = |s: &CacheSegment| !listed.iter().any(|l| l.number == s.name.number);
         let slots = 0..u16::try_from(table.slots.len()).unwrap_or(u16::MAX);
         for slot in slots {
             if table.slots[usize::from(slot)].as_ref().is_some_and(|s| gone(s)) {
@@ -292,6 +292,11 @@ impl CacheState {
     pub fn charged(&self, listed: &[ListedSegment]) -> u64 {
         let full = self.options.segment_bytes();
         listed.iter().map(|l| if l.sealed { l.bytes } else { l.bytes.max(full) }).sum()
+    }
+
+    /// Whether a segment is in the table, and its file in the folder as far as is known.
+    pub fn has(&self, slot: u16, segment: &Arc<CacheSegment>) -> bool {
+        self.table().slots.get(usize::from(slot)).is_some_and(|s| s.as_ref().is_some_and(|s| Arc::ptr_eq(s, segment)))
     }
 
     /// Puts a new segment into the table.

@@ -1,8 +1,8 @@
 //! Write-behind, and room for it.
 //!
 //! *Theory.* Replacement is S3-FIFO (Yang et al. 2023) by segments. New records go to a small segment. When room is
-//! needed, the oldest small segment is removed if small ones take more than a tenth of the cache, else the oldest main
-//! one; its records that were used are copied to a main segment first. A run that reads everything once so passes through
+//! needed, the oldest small segment is removed if small ones take more than a tenth of the cache. Else it is the oldest main
+//! one. Its records that were used are copied to a main segment first. A run that reads everything once so passes through
 //! a tenth of the cache. Records that come back soon after their removal go to a main segment at once. Hits are counted
 //! by each process for itself.
 //!
@@ -29,7 +29,7 @@ const PAUSE: Duration = Duration::from_secs(10);
 const LOOK_EVERY: u64 = 1 << 20;
 
 /// Why there is no room.
-enum NoRoom {
+enum WriteRefusal {
     /// Other processes write all that there is, or hold the lock.
     Now,
     /// The disk is too full.
@@ -37,7 +37,7 @@ enum NoRoom {
     Failed(io::Error),
 }
 
-impl From<io::Error> for NoRoom {
+impl From<io::Error> for WriteRefusal {
     fn from(e: io::Error) -> Self {
         Self::Failed(e)
     }
@@ -53,7 +53,7 @@ pub(super) struct NewRecord {
 }
 
 /// Writes records, on one thread.
-pub(super) struct RecordWriter {
+pub(super) struct CacheWriter {
     state: Arc<CacheState>,
     /// Small and main.
     growing: [Option<GrowingSegment>; 2],
@@ -62,7 +62,7 @@ pub(super) struct RecordWriter {
     unlooked: u64,
 }
 
-impl RecordWriter {
+impl CacheWriter {
     pub fn new(state: Arc<CacheState>) -> Self {
         let ghosts = GhostTable::new(state.options.bytes);
         Self { state, growing: [None, None], ghosts, paused: None, unlooked: 0 }
@@ -90,17 +90,17 @@ impl RecordWriter {
         let len = record.bytes.len() as u32;
         let room = self.room(kind, len).and_then(|()| {
             let head = RecordHead { key: record.key, offset: record.offset, len, sum: crc32c::crc32c(&record.bytes) };
-            self.append(kind, &head, &record.bytes, 0).map_err(NoRoom::Failed)
+            self.append(kind, &head, &record.bytes, 0).map_err(WriteRefusal::Failed)
         });
         let Err(e) = room else { return true };
         self.paused = Some(Instant::now());
         let folder = self.state.folder.display();
         match e {
-            NoRoom::Now => {}
-            NoRoom::Disk => self.state.say(CacheFault::NotWritten, || {
+            WriteRefusal::Now => {}
+            WriteRefusal::Disk => self.state.say(CacheFault::NotWritten, || {
                 format!("the disk cache in {folder} stores nothing more: its disk is too full")
             }),
-            NoRoom::Failed(e) => {
+            WriteRefusal::Failed(e) => {
                 self.state.say(CacheFault::NotWritten, || format!("the disk cache in {folder} cannot be written: {e}"));
                 // What is there stays readable.
                 self.seal_all();
@@ -123,16 +123,20 @@ impl RecordWriter {
     }
 
     /// Sees to it that a segment has room for a record.
-    fn room(&mut self, kind: SegmentKind, len: u32) -> Result<(), NoRoom> {
+    fn room(&mut self, kind: SegmentKind, len: u32) -> Result<(), WriteRefusal> {
+        // A user may have removed it.
+        self.growing[kind as usize].take_if(|g| !self.state.has(g.slot, &g.segment));
         if self.growing[kind as usize].as_ref().is_some_and(|g| g.fits(len)) {
             if self.unlooked >= LOOK_EVERY {
                 self.unlooked = 0;
-                return if self.disk_has(0) { Ok(()) } else { Err(NoRoom::Disk) };
+                return if self.disk_has(0) { Ok(()) } else { Err(WriteRefusal::Disk) };
             }
             return Ok(());
         }
         self.seal(kind)?;
-        let Some(_lock) = folder::lock(&self.state.folder, super::state::PATIENCE)? else { return Err(NoRoom::Now) };
+        let Some(_lock) = folder::lock(&self.state.folder, super::state::PATIENCE)? else {
+            return Err(WriteRefusal::Now);
+        };
         self.make_room()?;
         self.create(kind)?;
         Ok(())
@@ -184,9 +188,9 @@ impl RecordWriter {
             Ok(Some(_lock)) => {
                 let listed = self.learn()?;
                 match self.shrink(listed, 0, false) {
-                    Err(NoRoom::Failed(e)) => Err(e),
+                    Err(WriteRefusal::Failed(e)) => Err(e),
                     // Others write more than this process may have.
-                    Ok(()) | Err(NoRoom::Now | NoRoom::Disk) => Ok(()),
+                    Ok(()) | Err(WriteRefusal::Now | WriteRefusal::Disk) => Ok(()),
                 }
             }
             Ok(None) => self.state.refresh(false).map(drop),
@@ -195,7 +199,7 @@ impl RecordWriter {
     }
 
     /// Makes room for a segment. The lock of the folder is held.
-    fn make_room(&mut self) -> Result<(), NoRoom> {
+    fn make_room(&mut self) -> Result<(), WriteRefusal> {
         let listed = self.learn()?;
         self.shrink(listed, self.state.options.segment_bytes(), true)
     }
@@ -209,13 +213,15 @@ impl RecordWriter {
     }
 
     /// Removes segments until so many bytes more are allowed. The lock of the folder is held.
-    fn shrink(&mut self, mut listed: Vec<ListedSegment>, bytes: u64, disk: bool) -> Result<(), NoRoom> {
+    fn shrink(&mut self, mut listed: Vec<ListedSegment>, bytes: u64, disk: bool) -> Result<(), WriteRefusal> {
         loop {
             let full = self.state.charged(&listed) + bytes > self.state.options.bytes;
             if !full && (!disk || self.disk_has(bytes)) {
                 return Ok(());
             }
-            let Some(victim) = self.victim() else { return Err(if full { NoRoom::Now } else { NoRoom::Disk }) };
+            let Some(victim) = self.victim() else {
+                return Err(if full { WriteRefusal::Now } else { WriteRefusal::Disk });
+            };
             self.rescue(&victim)?;
             self.state.evict(&victim.name)?;
             listed = folder::list(&self.state.folder)?;
@@ -243,7 +249,7 @@ impl RecordWriter {
     }
 
     /// Copies used records of a segment to a main one, at most half of it: so its removal always makes room.
-    fn rescue(&mut self, victim: &CacheSegment) -> Result<(), NoRoom> {
+    fn rescue(&mut self, victim: &CacheSegment) -> Result<(), WriteRefusal> {
         // Without its file nothing can be rescued.
         let Ok((file, _)) = victim.open() else { return Ok(()) };
         let Ok(Some(loaded)) = segment::load(&file, victim.name.number) else { return Ok(()) };
@@ -290,7 +296,7 @@ fn read_whole(file: &File, name: &SegmentName, row: &RecordRow, bytes: &mut Vec<
     (sound && crc32c::crc32c(&bytes[HEAD..]) == head.sum).then_some(head)
 }
 
-impl Drop for RecordWriter {
+impl Drop for CacheWriter {
     fn drop(&mut self) {
         self.seal_all();
     }

@@ -94,6 +94,28 @@ fn a_segment_that_another_process_removed_is_a_miss() {
     assert!(sound(&opened) == 1);
 }
 
+/// Also the segment that it writes, and what it has open.
+#[test]
+fn a_folder_that_is_cleared_by_hand_is_filled_again() {
+    let folder = scrap("cleared");
+    filled(&folder);
+    let opened = open(&folder, small());
+    put(&opened, key(9), 0, 3000);
+    opened.flush();
+    assert!(sound(&opened) == 40 && get(&opened, key(9), 0, 3000).is_some());
+    assert_eq!(clear(&folder.0.join("cache")).unwrap().growing, 1);
+    assert_eq!((sound(&opened), opened.take_notice(), opened.counts().faults), (0, None, 0));
+    assert!(get(&opened, key(9), 0, 3000).is_some());
+    files(&folder.0.join("cache")).iter().for_each(|(path, _)| std::fs::remove_file(path).unwrap());
+    // Enough for another segment, whose creation looks at the folder.
+    for n in 0..20 {
+        put(&opened, key(8), n * 30_000, 30_000);
+        opened.flush();
+    }
+    assert!((15..20).all(|n| get(&opened, key(8), n * 30_000, 30_000).is_some()));
+    assert_eq!((opened.take_notice(), opened.counts().faults), (None, 0));
+}
+
 #[test]
 fn foreign_files_stay() {
     let folder = scrap("foreign");

@@ -59,9 +59,9 @@ fn ten_gigabytes_open_in_no_time() {
     assert!(best < Duration::from_millis(500), "{best:?}");
 }
 
-struct Told(Mutex<Sender<bool>>);
+struct HitsTold(Mutex<Sender<bool>>);
 
-impl Completion for Told {
+impl Completion for HitsTold {
     fn complete(&self, _: u64, result: Result<(), PageErrorKind>) {
         self.0.lock().unwrap().send(result.is_ok()).unwrap();
     }
@@ -88,7 +88,7 @@ fn drop_pages(folder: &Path) {
 /// Reads all pages once, `depth` at a time. Returns the median time of a batch, and the processor time of a read.
 fn reads(place: &dyn Place, file: &FileRef, pages: u64, depth: u64) -> (Duration, Duration) {
     let (tx, rx) = channel();
-    let done: Arc<dyn Completion> = Arc::new(Told(Mutex::new(tx)));
+    let done: Arc<dyn Completion> = Arc::new(HitsTold(Mutex::new(tx)));
     let mut memory = vec![0u8; PAGE * depth as usize];
     let (used, mut times) = (processor(), Vec::new());
     for first in (0..pages).step_by(depth as usize) {
@@ -111,7 +111,7 @@ fn reads(place: &dyn Place, file: &FileRef, pages: u64, depth: u64) -> (Duration
 #[ignore = "a measurement"]
 fn a_hit_takes() {
     let folder = scrap("hits");
-    let cache = open(&folder, DiskCacheOptions { queue: 1 << 30, ..DiskCacheOptions::default() });
+    let cache = open(&folder, DiskCacheOptions { queue: 1 << 30, keep_free_percent: 0, ..Default::default() });
     let mirror = Mirror::register("figures", &folder.0);
     let place = CachedPlace::new(mirror, cache.clone(), true);
     let version = FileVersion { size: 1 << 40, tag: "t".into() };

@@ -1,4 +1,4 @@
-use super::super::choice::{Origin, OriginChoice};
+use super::super::choice::{ByteOrigin, OriginChoice};
 use super::super::format::{FileKey, RecordHead, RecordRow, SegmentKind, SegmentName, HEADER};
 use super::super::index::{CacheIndex, IndexEntry};
 use super::super::notes::NameNote;
@@ -92,28 +92,28 @@ fn a_record_takes_some_thirty_bytes_of_memory() {
 #[test]
 fn reads_go_where_they_were_faster() {
     let (ms, len) = (Duration::from_millis, 32 << 10);
-    let asked = |choice: &OriginChoice, n: usize| (0..n).filter(|_| choice.choose(len) == Origin::Disk).count();
+    let asked = |choice: &OriginChoice, n: usize| (0..n).filter(|_| choice.choose(len) == ByteOrigin::Disk).count();
     let choice = OriginChoice::default();
     assert_eq!(asked(&choice, 1000), 1000, "nothing is known");
-    (0..40).for_each(|_| choice.note(Origin::Server, len, ms(20)));
-    (0..40).for_each(|_| choice.note(Origin::Disk, len, ms(1)));
+    (0..40).for_each(|_| choice.note(ByteOrigin::Server, len, ms(20)));
+    (0..40).for_each(|_| choice.note(ByteOrigin::Disk, len, ms(1)));
     assert_eq!(asked(&choice, 1000), 1000, "the disk is faster");
     assert!(choice.worth_storing(len));
     // One late answer changes nothing.
-    choice.note(Origin::Disk, len, ms(900));
+    choice.note(ByteOrigin::Disk, len, ms(900));
     assert_eq!(asked(&choice, 1000), 1000);
-    (0..40).for_each(|_| choice.note(Origin::Disk, len, ms(80)));
+    (0..40).for_each(|_| choice.note(ByteOrigin::Disk, len, ms(80)));
     let disk = asked(&choice, 6400);
     assert!((90..=110).contains(&disk), "it is slower, and {disk} of 6400 look whether it still is");
     assert!((0..6400).filter(|_| choice.worth_storing(len)).count() <= 110);
     // Reads of other lengths are another matter.
-    assert_eq!(choice.choose(1 << 20), Origin::Disk);
+    assert_eq!(choice.choose(1 << 20), ByteOrigin::Disk);
     // The disk recovers.
-    (0..40).for_each(|_| choice.note(Origin::Disk, len, ms(1)));
+    (0..40).for_each(|_| choice.note(ByteOrigin::Disk, len, ms(1)));
     assert_eq!(asked(&choice, 1000), 1000);
     // A slow disk, before the server was ever seen.
     let choice = OriginChoice::default();
-    (0..40).for_each(|_| choice.note(Origin::Disk, len, ms(50)));
+    (0..40).for_each(|_| choice.note(ByteOrigin::Disk, len, ms(50)));
     let server = 6400 - asked(&choice, 6400);
     assert!((90..=110).contains(&server), "{server}");
 }

@@ -1,4 +1,4 @@
-use super::super::choice::Origin;
+use super::super::choice::ByteOrigin;
 use super::super::place::shown;
 use super::super::{CachedPlace, DiskCache};
 use super::{cases, scrap, small, Dice, Scrap};
@@ -12,18 +12,18 @@ use std::sync::mpsc::{channel, Sender};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-struct Told(Mutex<Sender<(u64, Result<(), PageErrorKind>)>>);
+struct ReadsTold(Mutex<Sender<(u64, Result<(), PageErrorKind>)>>);
 
-impl Completion for Told {
+impl Completion for ReadsTold {
     fn complete(&self, token: u64, result: Result<(), PageErrorKind>) {
         self.0.lock().unwrap().send((token, result)).unwrap();
     }
 }
 
-type Told1 = (Result<(), PageErrorKind>, Vec<u8>);
+type ReadBytes = (Result<(), PageErrorKind>, Vec<u8>);
 
 /// Reads ranges, each scattered over three buffers.
-fn read_many(place: &dyn Place, file: &FileRef, ranges: &[(u64, usize)]) -> Vec<Told1> {
+fn read_many(place: &dyn Place, file: &FileRef, ranges: &[(u64, usize)]) -> Vec<ReadBytes> {
     let (tx, rx) = channel();
     let mut memory: Vec<Vec<u8>> = ranges.iter().map(|(_, len)| vec![0xAA; *len]).collect();
     let reads = ranges.iter().zip(&mut memory).enumerate().map(|(n, ((offset, len), bytes))| {
@@ -33,7 +33,7 @@ fn read_many(place: &dyn Place, file: &FileRef, ranges: &[(u64, usize)]) -> Vec<
         let buffers = parts.map(|(from, to)| Buffer { ptr: ptr.wrapping_add(from), len: to - from }).collect();
         Read { token: n as u64, offset: file.base + offset, buffers, class: ReadClass::Demand }
     });
-    let done: Arc<dyn Completion> = Arc::new(Told(Mutex::new(tx)));
+    let done: Arc<dyn Completion> = Arc::new(ReadsTold(Mutex::new(tx)));
     place.submit(file, reads.collect(), &done);
     let mut results = vec![None; ranges.len()];
     for _ in ranges {
@@ -342,8 +342,8 @@ fn faults_of_the_place_pass_and_a_faster_server_is_asked() {
     assert_eq!(read(&place, &at.file("a"), 0, 32_768), Err(refused), "its version is unknown");
     at.mirror.set(MirrorOptions::default());
     for _ in 0..40 {
-        place.choice().note(Origin::Disk, 32_768, Duration::from_secs(1));
-        place.choice().note(Origin::Server, 32_768, Duration::from_millis(1));
+        place.choice().note(ByteOrigin::Disk, 32_768, Duration::from_secs(1));
+        place.choice().note(ByteOrigin::Server, 32_768, Duration::from_millis(1));
     }
     let before = at.mirror.calls()[0];
     for _ in 0..50 {
