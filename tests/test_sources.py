@@ -53,7 +53,7 @@ def test_what_is_not_there_is_named(files: Path, text: str) -> None:
         sources.parse(text)
 
 
-@pytest.mark.parametrize("text", ["", "+q=sol_1.q", "wing.xyz+q=", "s3://bucket/x", "http://host/x"])
+@pytest.mark.parametrize("text", ["", "+q=sol_1.q", "wing.xyz+q=", "ftp://bucket/x", "file:///data/x", "s3:/bucket/x"])
 def test_what_makes_no_sense(files: Path, text: str) -> None:
     with pytest.raises(UsageError):
         sources.parse(text)

@@ -69,3 +69,31 @@ def save_mesh(path: str, arrays: dict[str, Any], meta: str) -> None:
     from farfield import _native
 
     _native.save_mesh(path, arrays, meta)
+
+
+def stat_files(paths: list[str]) -> list[tuple[str, int, str, int] | None]:
+    """What is known of files, asked in one batch: see `farfield/_native.pyi`."""
+    from farfield import _native
+
+    return _native.stat_files(paths)
+
+
+def list_folder(folder: str) -> list[tuple[str, bool, int]]:
+    """The entries of a folder: see `farfield/_native.pyi`."""
+    from farfield import _native
+
+    return _native.list_folder(folder)
+
+
+def FileReader(path: str) -> Any:  # noqa: N802 - a class of the extension
+    """A file of one version: see `farfield/_native.pyi`."""
+    from farfield import _native
+
+    return _native.FileReader(path)
+
+
+def Opening() -> Any:  # noqa: N802 - a class of the extension
+    """What is known of files meanwhile is shared: see `farfield/_native.pyi`."""
+    from farfield import _native
+
+    return _native.Opening()

@@ -149,6 +149,7 @@ __all__ = [
     "validate",
 ]
 __all__ += ["replay_events", "export_events", "resident_bytes"]
+__all__ += ["FileReader", "Opening", "list_folder", "stat_files"]
 
 __version__: str
 
@@ -517,3 +518,44 @@ def export_events(path: str, output: str, *, progress: _Progress | None = None) 
 
 def resident_bytes() -> int:
     """Resident bytes of this process now (VmRSS)."""
+
+def stat_files(paths: list[str]) -> list[tuple[str, int, str, int] | None]:
+    """What is known of files, here or at servers, asked in one round trip. Of each path: "file", "folder" or "other"; bytes; a
+    version, as an opaque text (ETag and the like); the last change in nanoseconds since 1970, 0 if unknown. None: not there.
+
+    Raises AccessError if a server does not answer or refuses: only what a server calls missing is None.
+    """
+
+def list_folder(folder: str) -> list[tuple[str, bool, int]]:
+    """The entries of a folder: name, whether it is a folder, bytes.
+
+    Raises AccessError if a server does not answer or refuses, and DataError if it gives no lists, as plain HTTP.
+    """
+
+@final
+class FileReader:
+    """A file, here or at a server, of the version that it has when it is first read."""
+
+    def __new__(cls, path: str) -> FileReader: ...
+    @property
+    def size(self) -> int:
+        """Bytes of the file."""
+
+    @property
+    def version(self) -> str:
+        """As in `stat_files`."""
+
+    def read_at(self, offset: int, length: int) -> bytes:
+        """The bytes from `offset` on: fewer than `length` only at the end of the file.
+
+        Raises DataError if the file has changed since.
+        """
+
+@final
+class Opening:
+    """A context manager. Meanwhile what is known of files at servers (`stat_files`, small files) is shared, and each file is of
+    one version. The outermost one forgets, as it begins, what was known before."""
+
+    def __new__(cls) -> Opening: ...
+    def __enter__(self) -> Opening: ...
+    def __exit__(self, kind: object, error: object, trace: object, /) -> None: ...

@@ -12,13 +12,14 @@ from farfield.flow.definitions import Definitions, added
 from farfield.flow.opening import open_source
 from farfield.runtime.progress import Report
 from farfield.runtime.resources import Resources
-from farfield.sources import parsing
+from farfield.sources import parsing, places
 from farfield.volume.formats.detection import is_volume
 from farfield.volume.formats.options import Options
 
 Path = str | os.PathLike[str]
 
 
+@places.opening()
 def open(
     source: Path,
     *,
@@ -45,6 +46,7 @@ def open(
         source: A grid file, the folder of a store, a `.p3d` file, `grid.xyz+q=sol_*.q`, or `demo:NAME`. Or a volume:
             Zarr and OME-Zarr, NIfTI, NRRD, DICOM, TIFF, VTK XML, HDF5, NetCDF, MetaImage, raw numbers, a folder of
             images. `FILE::NAME` selects one of several variables of a volume's file.
+            Each path may be an address at a server (`s3://bucket/a.zarr`), and each pattern a list of files (`@names.txt`).
         q: Solution files in order of time, or patterns.
         function: Function files, likewise.
         memory_limit: Bytes, `"2GiB"`, or a share of the memory of the machine or its cgroup, `"50%"`. It applies to
@@ -103,6 +105,7 @@ def open(
     return open_source(found, resources, plot3d=plot3d, zone_order=zone_order)
 
 
+@places.opening()
 def volume_options(source: Path, volume: Mapping[str, Any] | None) -> Options | None:
     """Options of a source that is a volume; None for a dataset of zones.
 

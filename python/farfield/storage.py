@@ -17,6 +17,7 @@ from farfield.results import outputs
 from farfield.runtime.progress import Report
 from farfield.runtime.resources import Resources
 from farfield.runtime.settings import Settings
+from farfield.sources import places
 from farfield.sources.parsing import parse
 from farfield.sources.source import Source
 from farfield.volume.store_conversion import convert_volume, validate_volume
@@ -24,6 +25,7 @@ from farfield.volume.store_conversion import convert_volume, validate_volume
 Path = str | os.PathLike[str]
 
 
+@places.opening()
 def convert(
     source: Path,
     destination: Path,
@@ -155,6 +157,7 @@ def convert(
     return made
 
 
+@places.opening()
 def validate(
     source: Path,
     *,

@@ -25,6 +25,7 @@ from farfield.results.text_tables import aligned
 from farfield.runtime.page_cache import evict
 from farfield.runtime.progress import Report, reporting
 from farfield.runtime.sizes import format_bytes
+from farfield.sources import places
 from farfield.sources.parsing import parse
 
 COMMANDS = ("trace", "extract", "render", "probe", "flowmap")
@@ -161,7 +162,7 @@ def tune(
     if any(w in ("-o", "--output", "--readers", "--json", "--events") for w in words):
         raise UsageError("--like: leave out -o, --readers, --events and --json; they are added")
     found = parse(source)
-    data = sum(_size(Path(p)) for p in found.reads())
+    data = sum(_size(p) for p in found.reads())
     with tempfile.TemporaryDirectory(prefix="farfield-tune-", dir=scratch) as folder, reporting(progress) as told:
         room, needs = shutil.disk_usage(folder).free, 10 * data
         if room < needs:
@@ -235,7 +236,10 @@ def _ending(words: Sequence[str]) -> str:
     return {"render": ".png", "extract": ".vtp", "flowmap": ".zarr"}.get(words[0], ".npz")
 
 
-def _size(path: Path) -> int:
+def _size(place: str | Path) -> int:
+    if isinstance(place, str) and places.is_remote(place):
+        return places.getsize(place) if places.isfile(place) else 0
+    path = Path(place)
     files = path.rglob("*") if path.is_dir() else [path]
     return sum(f.stat().st_size for f in files if f.is_file())
 

@@ -60,6 +60,7 @@ numbers! {
     SourceId: |v| u64::from(v.0), |n| u32::try_from(n).ok().map(SourceId);
     Priority: |v| u64::from(v == Priority::Demand), |n| Some(if n == 0 { Priority::Prefetch } else { Priority::Demand });
     Did: |v| v as u64, |n| Did::ALL.get(usize::try_from(n).ok()?).copied();
+    ServerStep: |v| v as u64, |n| ServerStep::ALL.get(usize::try_from(n).ok()?).copied();
 }
 
 impl EventField for PageId {
@@ -104,6 +105,29 @@ pub enum Did {
 impl Did {
     /// All variants, each at the index of its number.
     pub const ALL: [Self; 3] = [Self::Wait, Self::Turn, Self::End];
+}
+
+/// What happened to a read at a server.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum ServerStep {
+    /// A connection was made for it.
+    Connected = 0,
+    /// The request was sent.
+    Sent = 1,
+    /// The first byte of the reply arrived.
+    FirstByte = 2,
+    /// The attempt failed, and another one follows.
+    Retried = 3,
+    /// It was also asked of another server, or on another connection.
+    Hedged = 4,
+    /// The request was withdrawn.
+    Withdrawn = 5,
+}
+
+impl ServerStep {
+    /// All variants, each at the index of its number.
+    pub const ALL: [Self; 6] =
+        [Self::Connected, Self::Sent, Self::FirstByte, Self::Retried, Self::Hedged, Self::Withdrawn];
 }
 
 macro_rules! events {
@@ -476,6 +500,28 @@ events! {
         bytes: u64,
         /// To whom.
         name: Arc<str>,
+    }
+    /// A server was used for the first time.
+    Server = "server" {
+        /// Its number in later events.
+        server: u32,
+        /// Its name and port.
+        name: Arc<str>,
+    }
+    /// Something happened to a read at a server.
+    AtServer = "at server" {
+        /// The read.
+        read: u64,
+        /// The server.
+        server: u32,
+        /// The connection, by its number at the server.
+        connection: u32,
+        /// The step.
+        did: ServerStep,
+        /// Microseconds: of a connection, how long it took; of a first byte, how long the request waited at the server.
+        wait_us: u64,
+        /// Microseconds that the server worked on the request, as it says.
+        service_us: u64,
     }
 }
 

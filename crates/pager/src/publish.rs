@@ -1,18 +1,19 @@
 //! From arrived bytes to resident pages: completions, decoding, publication, and wakes.
 
 use crate::error::{PageError, PageErrorKind};
-use crate::event::Event;
+use crate::event::{Event, ServerStep};
 use crate::flights::{Waiter, NONE};
 use crate::frames::{state, used};
 use crate::ledger::ChargeKind;
 use crate::page_state::PageState;
 use crate::pager::Pager;
 use crate::reads::{Active, AfterExtent, ReadPart};
-use crate::source::Completion;
+use crate::source::{Completion, ReadNote, ReadStep};
 use crate::state::PagerState;
 use crate::translated::Encoded;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::atomic::Ordering::*;
+use std::sync::Arc;
 use std::time::Instant;
 
 /// Further tries of a segment after a read error. A missing or too short file is not tried again.
@@ -66,6 +67,30 @@ impl Completion for Pager {
             self.finish(st);
         }
         self.idlers.add_work(arrived);
+    }
+
+    fn note(&self, token: u64, note: ReadNote<'_>) {
+        if !self.observed() {
+            return;
+        }
+        let (did, wait_us, service_us) = match note.step {
+            ReadStep::Connected { took_us } => (ServerStep::Connected, took_us, 0),
+            ReadStep::Sent => (ServerStep::Sent, 0, 0),
+            ReadStep::FirstByte { queue_us, service_us } => (ServerStep::FirstByte, queue_us, service_us),
+            ReadStep::Retried => (ServerStep::Retried, 0, 0),
+            ReadStep::Hedged => (ServerStep::Hedged, 0, 0),
+            ReadStep::Withdrawn => (ServerStep::Withdrawn, 0, 0),
+        };
+        let mut st = self.lock();
+        let known = st.servers.iter().position(|name| **name == *note.server);
+        let server = known.unwrap_or_else(|| {
+            let name: Arc<str> = note.server.into();
+            st.servers.push(name.clone());
+            let server = st.servers.len() - 1;
+            self.emit(|| Event::Server { server: server as u32, name });
+            server
+        }) as u32;
+        self.emit(|| Event::AtServer { read: token, server, connection: note.connection, did, wait_us, service_us });
     }
 }
 

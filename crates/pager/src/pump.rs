@@ -46,7 +46,8 @@ impl Pager {
             st.again = false;
             let batches = self.gather(&mut st);
             let wakes = std::mem::take(&mut st.wakes);
-            if batches.is_empty() && wakes.is_empty() {
+            let promotions = self.promotions(&mut st);
+            if batches.is_empty() && wakes.is_empty() && promotions.is_empty() {
                 if st.again {
                     continue;
                 }
@@ -62,6 +63,10 @@ impl Pager {
                     }
                     self.idlers.lead(&self.files);
                 }
+            }
+            if let Some(me) = self.me.upgrade().filter(|_| !promotions.is_empty()) {
+                let done: Arc<dyn Completion> = me;
+                promotions.into_iter().for_each(|(source, token)| source.promote(&[token], &done));
             }
             self.call(wakes);
             st = self.lock();
@@ -99,6 +104,12 @@ impl Pager {
             self.emit(|| Event::Resume { token });
             wake.wake(token);
         }
+    }
+
+    /// Prefetches under way that are demanded now, with their sources.
+    fn promotions(&self, st: &mut PagerState) -> Vec<(Arc<dyn Source>, u64)> {
+        let promotions = std::mem::take(&mut st.promotions);
+        promotions.into_iter().filter_map(|(source, token)| Some((st.sources.get(source)?.clone(), token))).collect()
     }
 
     /// Reads to submit now, by source.

@@ -333,6 +333,13 @@ impl Reads {
         Some(read.parts)
     }
 
+    /// The reads under way with extents of a flight's page, with their sources.
+    pub(crate) fn of_flight(&self, flight: u32) -> Vec<(SourceId, u64)> {
+        let of_flight = |part: &ReadPart| self.active.get(part.active).is_some_and(|a| a.flight == flight);
+        let reads = self.reads.iter().filter(|(_, read)| read.parts.iter().any(of_flight));
+        reads.map(|(index, read)| (read.source, u64::from(read.serial) << 32 | u64::from(index))).collect()
+    }
+
     /// Reads at all sources.
     pub(crate) fn in_flight(&self) -> usize {
         self.reads.len()

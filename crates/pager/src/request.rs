@@ -138,6 +138,10 @@ impl Pager {
         if state == PageState::Queued {
             st.flights.enqueue(flight, false);
         }
+        if state == PageState::Reading {
+            let reads = st.reads.of_flight(flight);
+            st.promotions.extend(reads.into_iter().filter(|(source, _)| st.sources.is_limited_by_place(*source)));
+        }
         self.promote_inputs(st, flight);
         if let Some(index) = index.filter(|i| st.flights.of(*i).is_some()) {
             self.input(st, index, true);

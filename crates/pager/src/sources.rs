@@ -63,6 +63,11 @@ impl Sources {
         self.place_of.get(source.0 as usize).copied().flatten().map(|at| at as usize)
     }
 
+    /// Whether a source is one of a place.
+    pub(crate) fn is_limited_by_place(&self, source: SourceId) -> bool {
+        self.place_of(source).is_some()
+    }
+
     /// Whether a source's reads do not count against the pager's readers.
     pub(crate) fn has_own_limit(&self, source: SourceId) -> bool {
         self.place_of(source).is_some() || self.form(source).depth.is_some()

@@ -41,6 +41,10 @@ pub(crate) struct LockedCounters {
 pub(crate) struct PagerState {
     pub(crate) maps: Vec<Arc<dyn PageMap>>,
     pub(crate) sources: Sources,
+    /// Names of servers, each at the number that events have.
+    pub(crate) servers: Vec<Arc<str>>,
+    /// Prefetches at a source whose pages are demanded now. Passed on after the lock is released.
+    pub(crate) promotions: Vec<(SourceId, u64)>,
     pub(crate) workers: Vec<Arc<Pins>>,
     pub(crate) worker_serial: u32,
 
@@ -76,6 +80,8 @@ impl PagerState {
         Self {
             maps: Vec::new(),
             sources: Sources::default(),
+            servers: Vec::new(),
+            promotions: Vec::new(),
             workers: Vec::new(),
             worker_serial: 0,
             flights: Flights::default(),

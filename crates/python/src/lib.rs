@@ -38,6 +38,7 @@ fn resident_bytes() -> u64 {
 #[pymodule]
 fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     python_calls::end_waits_at_signals();
+    remote::register();
     m.add("__version__", env!("CARGO_PKG_VERSION"))?;
     m.add_class::<dataset::PyDataset>()?;
     m.add_class::<lines::PyLines>()?;

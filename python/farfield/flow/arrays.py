@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from farfield.dataset.lazy_arrays import Key, lazy
 from farfield.dataset.memory import SLAB, check_room
 from farfield.runtime.optional_libraries import need_pyvista, need_xarray
+from farfield.sources import places
 
 if TYPE_CHECKING:
     from farfield.flow.zones import Field, Zone
@@ -219,10 +220,10 @@ def _at_step(field: Field, step: int, component: int | None, key: Key) -> NDArra
 def _moves(zone: Zone) -> bool:
     """Whether the points of a zone may change between steps."""
     source = zone._dataset._source
-    if "zones" in source.options or not os.path.isdir(source.path):
+    if "zones" in source.options or not places.isdir(source.path):
         return source.moves
     try:
-        with open(os.path.join(source.path, zone.name, "xyz", "zarr.json"), "rb") as file:
+        with places.open_binary(os.path.join(source.path, zone.name, "xyz", "zarr.json")) as file:
             return int(json.load(file)["shape"][0]) > 1
     except (OSError, ValueError, KeyError, IndexError):  # True costs time, but is never wrong
         return True

@@ -7,11 +7,14 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
+from farfield.sources import places
+
 _LONGEST = 1 << 22
 """Largest size of a document of metadata in bytes; those of flow maps take a few kilobytes."""
 _TITLE = "flow map of "
 
 
+@places.opening()
 def flow_map(path: str | os.PathLike[str]) -> dict[str, Any] | None:
     """Describes a folder that `farfield flowmap` has written; None for any other path.
 
@@ -19,6 +22,8 @@ def flow_map(path: str | os.PathLike[str]) -> dict[str, Any] | None:
     True
     """
     name = os.fspath(path)
+    if places.is_remote(name) and not places.isdir(name):
+        return None
     root = _document(os.path.join(name, "zarr.json"))
     about = root.get("attributes")
     documents = (root.get("consolidated_metadata") or {}).get("metadata")
@@ -61,7 +66,7 @@ def _array(name: str, document: Mapping[str, Any]) -> dict[str, Any]:
 def _document(path: str) -> dict[str, Any]:
     """The JSON object in a file; empty if there is none."""
     try:
-        with open(path, "rb") as file:
+        with places.open_binary(path) as file:
             # The title is near the beginning. This avoids reading the whole root of a store with thousands of zones.
             text = file.read(512)
             if _TITLE.encode() not in text:

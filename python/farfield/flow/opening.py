@@ -12,12 +12,14 @@ from farfield.flow.dataset import Dataset
 from farfield.results import outputs
 from farfield.runtime import cache
 from farfield.runtime.resources import Resources
+from farfield.sources import places
 from farfield.sources.source import Source
 from farfield.volume.formats.unsupported import raw_hinted
 
 Path = str | os.PathLike[str]
 
 
+@places.opening()
 def open_source(
     source: Source,
     resources: Resources,
@@ -42,7 +44,7 @@ def open_source(
     dataset._known.given = settings.flags
     dataset._known.events = None if events is None else os.path.abspath(events)
     # Of a solution of PLOT3D the extension derives all that there is of its velocity.
-    may_store_it = bool(source.made_of or source.function) or os.path.isdir(source.path)
+    may_store_it = bool(source.made_of or source.function) or places.isdir(source.path)
     if may_store_it and (implied := definitions.speed(dataset.info()["fields"])):
         # Not among what users have defined: a scene that is saved does not need it.
         native.define(definitions.texts(implied))

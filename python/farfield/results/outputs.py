@@ -24,6 +24,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import IO
 
 from farfield.errors import AccessError, DataError, UsageError
+from farfield.sources import places
+from farfield.sources.addresses import is_remote
 
 Path = str | os.PathLike[str]
 _Identity = tuple[int, int]
@@ -63,6 +65,10 @@ def check(outputs: Iterable[Path | None], inputs: Iterable[Path]) -> None:
             read.setdefault(known, name)
     written: set[str] = set()
     for output in wanted:
+        if is_remote(output):
+            raise UsageError(
+                f"{output}: results are written to files here, and not to a server; write one here and copy it there"
+            )
         _need_folder(output)
         for n, place in enumerate(_upwards(output)):
             held = read.get(_identity(place) or (-1, -1))
@@ -266,6 +272,8 @@ def not_there(path: str) -> DataError:
     >>> str(not_there("none.zarr")).split(" (")[0]
     'none.zarr: there is no such file or folder; check the path'
     """
+    if is_remote(path):
+        return DataError(f"{path}: the server has no such file or folder; check the address")
     text = f"{path}: there is no such file or folder; check the path (working folder: {os.getcwd()})"
     left = f"{path.rstrip(os.sep)}.partial"
     if is_begun(left):
@@ -281,4 +289,4 @@ def is_begun(path: str) -> bool:
     >>> is_begun(".")
     False
     """
-    return os.path.isfile(os.path.join(path, "plan.json")) and path.rstrip(os.sep).endswith(".partial")
+    return path.rstrip(os.sep).endswith(".partial") and places.isfile(os.path.join(path, "plan.json"))

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from farfield.errors import DataError, UsageError
+from farfield.sources import places
 
 PARTS = ("demo", "data")
 """The only subfolders that are ever listed or removed, so that cache_dir may contain other files."""
@@ -97,6 +98,9 @@ def note_use(entry: Path, sources: Iterable[str] = ()) -> None:
     record = _record(entry)
     states = []
     for source in sources:
+        if places.is_remote(source):
+            # Its version is a part of the entry's name; no server is asked about it again.
+            continue
         with contextlib.suppress(OSError):
             about = os.stat(source)
             states.append([os.path.realpath(source), about.st_size, about.st_mtime_ns])

@@ -9,6 +9,8 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any, TypeVar, cast
 
+from farfield.sources import places
+
 
 @dataclass
 class _Run:
@@ -34,7 +36,8 @@ def run(*, quiet: bool = False) -> Iterator[None]:
         return
     token = _RUN.set(_Run(quiet))
     try:
-        yield
+        with places.opening():
+            yield
     finally:
         _RUN.reset(token)
 

@@ -21,6 +21,7 @@ from farfield.flow import seeds
 from farfield.results import outputs
 from farfield.scene import models
 from farfield.scene.models import Contour, Drawn, Lines, Scene
+from farfield.sources import places
 from farfield.sources.parsing import parse
 from farfield.sources.paths import moved
 from farfield.sources.source import Source
@@ -138,7 +139,7 @@ def files_of(
             raise UsageError("source: this is the scene itself; name the data that it shows")
         of_volume = scene.source is not None and known is None and is_volume(scene.source, volume)
         if of_volume and scene.source is not None:
-            path = split_variable(os.path.expanduser(scene.source))[0]
+            path = split_variable(places.expanduser(scene.source))[0]
             read += patterns.files_of(path) if patterns.is_pattern(path) else [path]
         named = None if of_volume else scene.source
         source = parse(named) if known is None and named is not None else known
@@ -166,7 +167,7 @@ def files_of(
 def _is_same(a: str, b: str) -> bool:
     """Whether both paths exist and are one file."""
     try:
-        return os.path.samefile(os.path.expanduser(a), b)
+        return places.samefile(places.expanduser(a), b)
     except (OSError, ValueError):
         return False
 

@@ -7,42 +7,45 @@ Source(path='flow.xyz', q=('flow.q',), function=(), options={}, text='flow.xyz+q
 
 from __future__ import annotations
 
-import glob
 import itertools
 import os
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from urllib.parse import unquote
 
 from farfield.errors import DataError, UsageError
 from farfield.flow.flow_map_store import flow_map, opened_with
 from farfield.flow.formats import registry
 from farfield.results.outputs import is_begun, not_there
-from farfield.sources.paths import PART, SCHEME, natural, numbers_of
+from farfield.sources import addresses, list_files, places
+from farfield.sources.paths import PART, natural, numbers_of
 from farfield.sources.source import Source
 from farfield.volume.formats import unsupported
 from farfield.volume.formats.detection import format_of, is_volume, split_variable
 
 
 def expand(pattern: str, *, check: bool = True) -> list[str]:
-    """Files that match a pattern, in natural order. An existing name, or one without wildcards, stays as it is.
+    """Files that match a pattern, in natural order; those of a list, in its order. An existing name, or one without wildcards,
+    stays as it is.
 
     Raises:
         DataError: if a pattern has no match or a file does not exist.
     """
-    name = os.path.expanduser(pattern)
-    if os.path.exists(name):
+    name = places.expanduser(pattern)
+    addresses.refuse_unknown(name)
+    if list_files.is_list(name):
+        return list_files.files_of(name) if check else [name]
+    if (check or not addresses.is_remote(name)) and places.exists(name):
         return [name]
-    if glob.has_magic(name):
-        found = sorted(glob.glob(name), key=natural)
+    if places.has_magic(name):
+        found = sorted(places.glob(name), key=natural) if check or not addresses.is_remote(name) else []
         if not found and check:
             raise DataError(f"{pattern}: no file matches this pattern; check it with ls")
         return found
     if check:
         file, variable = split_variable(name)
-        if variable is not None and os.path.exists(file):
-            is_empty = os.path.isfile(file) and not os.path.getsize(file)
+        if variable is not None and places.exists(file):
+            is_empty = places.isfile(file) and not places.getsize(file)
             what = "the file is empty" if is_empty else "it is of no format whose files hold several variables"
             raise DataError(
                 f"{file}: {what}, so that there is no '{variable}' in it; copy it again, or name another file"
@@ -66,7 +69,8 @@ def parse(
         UsageError: if the string is invalid.
         DataError: if a file does not exist.
     """
-    return replace(_parsed(os.fspath(text), q, function, check=check, quiet=quiet), again=parse)
+    with places.opening():
+        return replace(_parsed(os.fspath(text), q, function, check=check, quiet=quiet), again=parse)
 
 
 def _parsed(
@@ -84,9 +88,9 @@ def _parsed(
         from farfield.demo import source_of
 
         return source_of(whole.removeprefix("demo:"))
-    if SCHEME.match(whole):
-        raise UsageError(_elsewhere(whole))
-    exists = os.path.exists(os.path.expanduser(whole))
+    addresses.refuse_unknown(whole)
+    # An address with parts is none of a file, which costs no question to know.
+    exists = not (addresses.is_remote(whole) and PART.search(whole)) and places.exists(places.expanduser(whole))
     head, *parts = [whole] if exists else PART.split(whole)
     patterns: dict[str, list[str]] = {"q": _listed(q), "function": _listed(function)}
     for part in parts:
@@ -100,9 +104,9 @@ def _parsed(
     if check and not (parts or q or function) and is_volume(head):
         from farfield.volume.vector_flow import flow_in
 
-        return _read_since(begun, flow_in(os.path.expanduser(head), quiet=quiet))
-    path, variable = split_variable(os.path.expanduser(head))
-    grid, *grids = [path] if variable is not None and os.path.exists(path) else (expand(head, check=check) or [head])
+        return _read_since(begun, flow_in(places.expanduser(head), quiet=quiet))
+    path, variable = split_variable(places.expanduser(head))
+    grid, *grids = [path] if variable is not None and places.exists(path) else (expand(head, check=check) or [head])
     if check and (made := registry.source_of([grid, *grids], variable, head, quiet=quiet)) is not None:
         if parts or q or function:
             raise UsageError(f"{whole}: {grid} contains its own fields; remove +q= and +function=")
@@ -110,9 +114,10 @@ def _parsed(
     if variable is not None:
         grid, *grids = expand(head, check=check) or [head]
     if check:
+        places.prefetch_stats([grid, *grids, *paths["q"], *paths["function"]])
         for name in (grid, *grids, *paths["q"], *paths["function"]):
             _readable(name)
-        for name in filter(os.path.isfile, (grid, *grids)):
+        for name in filter(places.isfile, (grid, *grids)):
             unsupported.refuse_cells(name)
         _pair(whole, head, [grid, *grids], patterns, {key: list(files) for key, files in paths.items()})
     if grid.endswith(".p3d") and (paths["q"] or paths["function"]):
@@ -125,27 +130,6 @@ def _read_since(begun: tuple[float, float], made: Source) -> Source:
     """Adds the wall time and processor time in seconds since `begun` to a source."""
     now = time.perf_counter(), time.process_time()
     return made.with_options(read_s=[after - before for before, after in zip(begun, now, strict=True)])
-
-
-def _elsewhere(address: str) -> str:
-    """The message for an address.
-
-    >>> _elsewhere("file:///data/a.nii")
-    "file:///data/a.nii: name the file by its path: '/data/a.nii'"
-    """
-    scheme, _, rest = address.partition("://")
-    if scheme == "file":
-        return f"{address}: name the file by its path: '{unquote(rest.removeprefix('localhost'))}'"
-    name = rest.partition("::")[0].rstrip("/")
-    # A store is a folder of many files.
-    is_folder = os.path.splitext(name)[1] in (".zarr", "")
-    ways = {
-        "s3": f"aws s3 cp{' --recursive' if is_folder else ''} s3://{name} {os.path.basename(name)}",
-        "http": f"{'wget -r -np -nH' if is_folder else 'curl -LO'} {scheme}://{name}",
-    }
-    way = ways.get(scheme.removesuffix("s") if scheme == "https" else scheme)
-    hint = "" if way is None else f" ({way})"
-    return f"{address}: this version reads local files, not {scheme}:// addresses; copy the data here first{hint}"
 
 
 def _pair(
@@ -182,18 +166,18 @@ def _pair(
 
 def _readable(name: str) -> None:
     """Refuses pipes, which would block forever, volumes, and folders that are no stores."""
-    if (os.path.isdir(name) or os.path.isfile(name)) and format_of(name) is not None:
+    if (places.isdir(name) or places.isfile(name)) and format_of(name) is not None:
         raise UsageError(
             f"{name}: this is a volume, and this command takes datasets of zones; 'farfield info' and 'farfield probe' take volumes"
         )
-    if os.path.isdir(name):
+    if places.isdir(name):
         if is_begun(name):
             raise DataError(
                 f"{name}: an incomplete store, of a conversion that still runs or was interrupted; "
                 "its command with --resume completes it"
             )
-        if not os.path.exists(os.path.join(name, "zarr.json")):
-            inside = sorted(os.listdir(name))
+        if not places.exists(os.path.join(name, "zarr.json")):
+            inside = sorted(places.listdir(name))
             if any(entry.lower().endswith(".dcm") for entry in inside):
                 raise DataError(
                     f"{name}: none of its .dcm files begins as DICOM does: they were cut off, or have no preamble; copy them "
@@ -209,7 +193,7 @@ def _readable(name: str) -> None:
                 f"{name}: this is a flow map, which 'farfield flowmap' has written, and no dataset: it is not drawn or traced "
                 f"through; 'farfield info' says what it holds, and {opened_with(name)} opens it in Python"
             )
-    elif os.path.exists(name) and not os.path.isfile(name):
+    elif places.exists(name) and not places.isfile(name):
         raise DataError(f"{name}: this is neither a file nor a folder; copy what it gives into a file first")
 
 

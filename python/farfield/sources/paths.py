@@ -10,10 +10,10 @@ import os
 import re
 from collections.abc import Callable, Iterable
 
+from farfield.sources.addresses import SCHEME
+
 PART = re.compile(r"\+(?=(?:q|f|function)=)")
 """Beginning of a part of a source string after its grid."""
-SCHEME = re.compile(r"[a-z][a-z0-9+.-]+://")
-"""Beginning of an address."""
 
 
 def moved(text: str, move: Callable[[str], str]) -> str:
@@ -21,15 +21,23 @@ def moved(text: str, move: Callable[[str], str]) -> str:
 
     >>> moved("flow.xyz+q=sol_*.q", lambda path: "data/" + path), moved("demo:box", lambda path: "data/" + path)
     ('data/flow.xyz+q=data/sol_*.q', 'demo:box')
+    >>> moved("s3://bucket/flow.xyz+q=@steps.txt", lambda path: "data/" + path)
+    's3://bucket/flow.xyz+q=@data/steps.txt'
     """
-    if text.startswith("demo:") or SCHEME.match(text):
+    if text.startswith("demo:"):
         return text
+
+    def moved_one(path: str) -> str:
+        if path.startswith("@") and not os.path.exists(path):
+            return "@" + moved_one(path[1:])
+        return path if SCHEME.match(path) else move(path)
+
     # As in `parse`, an existing file takes precedence over a parse into parts; it may exist before or after the move.
-    if any(os.path.exists(os.path.expanduser(whole)) for whole in (text, move(text))):
+    if not SCHEME.match(text) and any(os.path.exists(os.path.expanduser(whole)) for whole in (text, move(text))):
         return move(text)
     head, *parts = PART.split(text)
     pairs = [part.partition("=") for part in parts]
-    return move(head) + "".join(f"+{key}={move(pattern)}" for key, _, pattern in pairs)
+    return moved_one(head) + "".join(f"+{key}={moved_one(pattern)}" for key, _, pattern in pairs)
 
 
 def elsewhere(text: str) -> str:

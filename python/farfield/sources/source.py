@@ -16,6 +16,7 @@ from typing import Any
 from farfield.errors import UsageError
 from farfield.flow.definitions import beneath
 from farfield.flow.formats.description import Zones
+from farfield.sources import places
 from farfield.sources.paths import elsewhere
 
 _NAMED = re.compile(r'"(?:xyz|q|function)"\s*:\s*("(?:[^"\\]|\\.)*")')
@@ -129,12 +130,12 @@ class Source:
             key: value for key, value in self.without_time().options.items() if key not in ("cache_dir", "zones")
         }
         if "grids" in options:
-            options["grids"] = [*map(os.path.abspath, options["grids"])]
+            options["grids"] = [*map(places.abspath, options["grids"])]
         return replace(
             self,
-            path=os.path.abspath(self.path),
-            q=tuple(map(os.path.abspath, self.q)),
-            function=tuple(map(os.path.abspath, self.function)),
+            path=places.abspath(self.path),
+            q=tuple(map(places.abspath, self.q)),
+            function=tuple(map(places.abspath, self.function)),
             text=elsewhere(self.text) if self.text else "",
             options=options,
         )
@@ -212,6 +213,8 @@ def _plain(key: str) -> str:
 
 def _named_by(grid: str) -> list[str]:
     """The files that a `.p3d` file names. Names in comments count, too; the extension reports its errors."""
+    if places.is_remote(grid):  # no output is at a server
+        return []
     try:
         with open(grid, "rb") as file:
             if not file.read(64).removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"{"):

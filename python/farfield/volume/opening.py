@@ -11,6 +11,7 @@ from farfield.flow.dataset import Dataset
 from farfield.flow.opening import open_source
 from farfield.runtime.resources import Resources
 from farfield.runtime.settings import Settings
+from farfield.sources import places
 from farfield.sources.source import Source
 from farfield.volume.abilities import Opening
 from farfield.volume.dataset import VolumeDataset
@@ -21,6 +22,7 @@ from farfield.volume.voxels import open_native
 Path = str | os.PathLike[str]
 
 
+@places.opening()
 def open_volume(
     source: Path,
     resources: Resources,
@@ -61,4 +63,4 @@ def flow_of(opening: Opening, settings: Settings) -> Dataset:
 
 def _flow_again(source: str) -> Source:
     """Makes the source of a flow again in another process."""
-    return flow_in(os.path.expanduser(source))
+    return flow_in(places.expanduser(source))

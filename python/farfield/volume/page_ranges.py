@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
 from dataclasses import replace
 from pathlib import Path
 
 from farfield import _core
 from farfield.runtime.cache import note_use
+from farfield.sources import places
 from farfield.volume.formats.description import VolumeDescription
 from farfield.volume.formats.files import stem
 from farfield.volume.formats.options import ReaderResources
@@ -26,7 +26,7 @@ Seen = tuple[float, float] | None
 def folder_of(described: VolumeDescription, cache_dir: Path) -> Path:
     """The cache folder for the ranges of a volume."""
     arrays = [level["arrays"] for level in described.spec["levels"]]
-    text = json.dumps([os.path.realpath(described.spec["path"]), arrays], sort_keys=True)
+    text = json.dumps([places.realpath(described.spec["path"]), arrays], sort_keys=True)
     digest = hashlib.sha256(text.encode()).hexdigest()[:20]
     name = re.sub(r"[^A-Za-z0-9._-]", "", stem(described.spec["path"]))[:40] or "volume"
     return cache_dir / "data" / f"{name}-{digest}.ranges"

@@ -13,6 +13,7 @@ from farfield.results import outputs
 from farfield.runtime.progress import Report
 from farfield.runtime.resources import Resources
 from farfield.runtime.run_context import to_stderr
+from farfield.sources import places
 from farfield.volume.formats.detection import format_of, split_variable
 from farfield.volume.formats.options import Options, ReaderResources
 from farfield.volume.formats.reading import read
@@ -49,17 +50,17 @@ def convert_volume(
     if not isinstance(destination, str):
         destination = os.fspath(destination)
     with resources.reporting() as report:
-        described = read(os.path.expanduser(os.fspath(source)), options, _reader_resources(resources, report, quiet))
+        described = read(places.expanduser(os.fspath(source)), options, _reader_resources(resources, report, quiet))
         if not quiet:
             described.say_notes(to_stderr)
-        target = os.path.abspath(destination)
+        target = places.abspath(destination)
         reads = list(described.reads)
-        if overwrite and os.path.isdir(target):
+        if overwrite and places.isdir(target):
             # With `overwrite`, a store may be its own source: it is read until the new one is complete and replaces
             # it.
-            kept = [name for name in reads if os.path.realpath(name) != os.path.realpath(target)]
+            kept = [name for name in reads if places.realpath(name) != places.realpath(target)]
             if len(kept) < len(reads):
-                _check_carried(os.path.normpath(os.path.expanduser(os.fspath(source))), described.spec)
+                _check_carried(places.normpath(places.expanduser(os.fspath(source))), described.spec)
             reads = kept
         outputs.check([destination, resources.events], reads)
         if described.labels and not quiet:
@@ -99,8 +100,8 @@ def _check_carried(store: str, spec: Mapping[str, Any]) -> None:
         DataError: with their names.
     """
     text = json.dumps(spec, ensure_ascii=False)
-    levels = {name for name in os.listdir(store) if f"{store}/{name}/" in text}
-    others = sorted(name for name in os.listdir(store) if name not in _OWN | levels)
+    levels = {name for name in places.listdir(store) if f"{store}/{name}/" in text}
+    others = sorted(name for name in places.listdir(store) if name not in _OWN | levels)
     # A single array has its chunks beside its documents.
     if others and levels:
         raise DataError(
@@ -109,6 +110,7 @@ def _check_carried(store: str, spec: Mapping[str, Any]) -> None:
         )
 
 
+@places.opening()
 def validate_volume(
     source: Path,
     resources: Resources,
@@ -121,7 +123,7 @@ def validate_volume(
     Raises:
         DataError: if the volume cannot be opened.
     """
-    path, variable = split_variable(os.path.expanduser(os.fspath(source)))
+    path, variable = split_variable(places.expanduser(os.fspath(source)))
     own = variable is None and format_of(path, options) == "farfield"
     with resources.reporting() as report:
         if own:
@@ -129,7 +131,7 @@ def validate_volume(
             store = json.dumps({"path": path})
             text = _core.validate(store, resources.native(replacement=False), progress=report)
             return {**json.loads(text), "never_written": 0}
-        described = read(os.path.expanduser(os.fspath(source)), options, _reader_resources(resources, report, quiet))
+        described = read(places.expanduser(os.fspath(source)), options, _reader_resources(resources, report, quiet))
         outputs.check([resources.events], described.reads)
         if not quiet:
             described.say_notes(to_stderr)

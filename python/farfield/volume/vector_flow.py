@@ -23,6 +23,7 @@ from farfield.runtime.progress import reporting
 from farfield.runtime.resources import Resources
 from farfield.runtime.run_context import to_stderr
 from farfield.runtime.settings import Settings
+from farfield.sources import places
 from farfield.sources.source import Source
 from farfield.volume.formats.cache_conversion import PIECE
 from farfield.volume.formats.detection import split_variable
@@ -50,6 +51,7 @@ class _Part:
         return self.volume.channels[self.channel]
 
 
+@places.opening()
 def flow_in(
     source: str,
     *,
@@ -207,11 +209,11 @@ def _converted(source: str, parts: Sequence[_Part], said: str, for_reader: Reade
     number = "float32" if all(part.about.dtype.itemsize <= 4 for part in parts) else "float64"
     dtype = np.dtype(number).newbyteorder("<").str
     steps = max(1, len(first.times))
-    places = []
+    made = []
     for step in range(steps):
         flat = FlatArrays()
         flat.add(VELOCITY, dtype, axes * nodes, partial(_write_vectors, parts, paces, step, dtype, dims))
-        places.append(
+        made.append(
             flat.stored(
                 source,
                 for_reader,
@@ -233,12 +235,12 @@ def _converted(source: str, parts: Sequence[_Part], said: str, for_reader: Reade
     path = split_variable(source)[0]
     arrays = (
         Array("xyz", rules, role="coordinates", dtype="float64", long_name="position"),
-        Array(VELOCITY, dtype=number, components=axes, steps=tuple(places)),
+        Array(VELOCITY, dtype=number, components=axes, steps=tuple(made)),
     )
     zones = Zones(
         f"{first.format} volume",
         (Zone((dims[0], dims[1], dims[2]), arrays),),
-        files=tuple(dict.fromkeys([*files, *([path] if os.path.exists(path) else [])])),
+        files=tuple(dict.fromkeys([*files, *([path] if places.exists(path) else [])])),
         files_of_steps=((),) * steps,
         dimension=axes,
         times=times if all(a < b for a, b in itertools.pairwise(times)) else (),

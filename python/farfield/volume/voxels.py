@@ -17,6 +17,7 @@ from farfield.results import outputs
 from farfield.runtime import cache
 from farfield.runtime.resources import Resources
 from farfield.runtime.run_context import to_stderr
+from farfield.sources import places
 from farfield.volume.abilities import VolumeAbilities
 from farfield.volume.formats.description import VolumeDescription
 from farfield.volume.formats.options import Options, ReaderResources
@@ -34,6 +35,7 @@ class Opened:
     options: Options
 
 
+@places.opening()
 def open_native(
     source: Path,
     resources: Resources,
@@ -59,6 +61,7 @@ def open_native(
     return Opened(native, described, chosen)
 
 
+@places.opening()
 def describe_source(
     source: Path,
     resources: Resources,
@@ -80,7 +83,7 @@ def describe_source(
         for_reader = ReaderResources(
             settings["cache_dir"], report, None if quiet else to_stderr, settings.memory_limit(), room
         )
-        return read(os.path.expanduser(os.fspath(source)), chosen, for_reader), chosen
+        return read(places.expanduser(os.fspath(source)), chosen, for_reader), chosen
 
 
 class Voxels(VolumeAbilities):

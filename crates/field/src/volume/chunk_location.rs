@@ -7,7 +7,7 @@ use crate::store::{check_crc, check_name};
 use pager::error::{PageError, PageErrorKind};
 use pager::id::{ArrayId, PageId, SourceId};
 use pager::map::{Extent, ExtentTarget, Located, PageMap};
-use pager::source::folder::{About, ABOUT_BYTES};
+use pager::source::folder::{About, FileIndex, ABOUT_BYTES};
 use pager::{FileNames, Folder};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -39,6 +39,7 @@ pub(super) struct GridFiles {
     pub(super) separator: String,
     /// Slowest dimension first.
     pub(super) grid: Vec<u64>,
+    pub(super) index: Option<FileIndex>,
 }
 
 impl FileNames for GridFiles {
@@ -51,6 +52,9 @@ impl FileNames for GridFiles {
     fn path(&self, number: u64) -> PathBuf {
         let at: Vec<String> = indices(number, &self.grid).iter().map(u64::to_string).collect();
         format!("{}{}", self.prefix, at.join(&self.separator)).into()
+    }
+    fn index(&self) -> Option<FileIndex> {
+        self.index
     }
     fn there(&self, most: usize) -> Option<Vec<u64>> {
         super::folder_listing::listed(&self.prefix, &self.separator, &self.grid, most)
@@ -293,11 +297,8 @@ pub(super) struct ShardIndexes {
     pub(super) name: String,
     pub(super) folder: Arc<Folder>,
     pub(super) source: SourceId,
-    /// The array with the lengths of shards, and whether they exist.
-    pub(super) about: ArrayId,
     pub(super) slots: usize,
     pub(super) crc: bool,
-    pub(super) at_end: bool,
     /// The root of a Farfield store. Its shards have a checksum of their name below the root.
     pub(super) root: Option<PathBuf>,
     /// Whether a missing shard is one without chunks.
@@ -305,9 +306,6 @@ pub(super) struct ShardIndexes {
 }
 
 impl ShardIndexes {
-    fn len(&self) -> usize {
-        self.slots * ENTRY + if self.crc { CRC } else { 0 }
-    }
     fn error(&self, page: PageId, kind: PageErrorKind) -> PageError {
         PageError::new(self.page_name(page), kind)
     }
@@ -326,51 +324,46 @@ impl PageMap for ShardIndexes {
     fn page_bytes(&self, _: PageId) -> usize {
         self.slots * ENTRY
     }
-    fn locate(&self, page: PageId, index: &mut dyn FnMut(PageId) -> Option<*const [u8]>) -> Located {
-        let group = abouts(&self.folder);
-        let wanted = PageId::new(self.about, 0, page.page / group);
-        let Some(bytes) = index(wanted) else { return Located::Need(wanted) };
-        // SAFETY: the pager gives the bytes of a resident page, which stay while `locate` runs.
-        let bytes = unsafe { &*bytes };
-        let about = bytes.get((page.page % group) as usize * ABOUT_BYTES..).and_then(About::parse);
-        let size = match about {
-            Some(About::There(size)) if size < self.folder.longest() => size,
-            Some(About::Missing) if self.may_miss => {
-                return Located::Extents { segments: Vec::new(), encoded_len: 0, scratch_len: 0, found: Box::default() }
-            }
-            other => {
-                let kind = other.and_then(About::error).unwrap_or_else(too_long);
-                return Located::Failed(self.error(page, kind));
-            }
+    fn locate(&self, page: PageId, _: &mut dyn FnMut(PageId) -> Option<*const [u8]>) -> Located {
+        let Some(index) = self.folder.names().index() else {
+            return Located::Failed(self.error(page, PageErrorKind::Decode("its files have no index".into())));
         };
-        let len = self.len();
-        let Some(begin) = size.checked_sub(len as u64) else {
-            let m = format!("the file has {size} bytes, its index alone takes {len}");
-            return Located::Failed(self.error(page, PageErrorKind::Decode(m)));
-        };
-        let offset = self.folder.place(page.page) + if self.at_end { begin } else { 0 };
-        let source = self.source;
-        let entries = self.slots * ENTRY;
-        // `decode` recognizes a missing shard by the length of the encoded bytes.
-        let own = if self.root.is_some() { NAME_BYTES } else { 0 };
-        let (from, beside) = if self.crc { (offset + entries as u64, CRC + own) } else { (offset, 1) };
-        let segments = vec![
-            Extent { source, offset, len: entries, to: ExtentTarget::Frame(0) },
-            Extent { source, offset: from, len: beside, to: ExtentTarget::Encoded(0) },
+        let (source, entries) = (self.source, self.slots * ENTRY);
+        let begin = self.folder.index(page.page);
+        let after = begin + (ABOUT_BYTES + entries) as u64;
+        let beside = index.len - entries;
+        let mut segments = vec![
+            Extent { source, offset: begin, len: ABOUT_BYTES, to: ExtentTarget::Encoded(0) },
+            Extent { source, offset: begin + ABOUT_BYTES as u64, len: entries, to: ExtentTarget::Frame(0) },
         ];
-        Located::Extents { segments, encoded_len: beside, scratch_len: 0, found: Box::default() }
+        if beside > 0 {
+            segments.push(Extent { source, offset: after, len: beside, to: ExtentTarget::Encoded(ABOUT_BYTES) });
+        }
+        Located::Extents { segments, encoded_len: ABOUT_BYTES + beside, scratch_len: 0, found: Box::default() }
     }
     fn decode(&self, page: PageId, _: &[u64], encoded: &[u8], _: &mut [u8], frame: &mut [u8]) -> Result<(), PageError> {
-        match (encoded, self.crc) {
-            ([], _) => frame.fill(0xff),
-            (&[a, b, c, d, ref said @ ..], true) => {
-                check_crc(frame, u32::from_le_bytes([a, b, c, d])).map_err(|kind| self.error(page, kind))?;
-                let path = self.folder.names().path(page.page);
-                if let Some(name) = self.root.as_ref().and_then(|root| path.strip_prefix(root).ok()) {
-                    check_name(&name.to_string_lossy(), frame, said).map_err(|kind| self.error(page, kind))?;
-                }
+        let about = About::parse(encoded);
+        let index = self.folder.names().index().map_or(0, |index| index.len as u64);
+        match about {
+            Some(About::There(size)) if size >= self.folder.longest() => return Err(self.error(page, too_long())),
+            Some(About::There(size)) if size < index => {
+                let m = format!("the file has {size} bytes, its index alone takes {index}");
+                return Err(self.error(page, PageErrorKind::Decode(m)));
             }
-            _ => {}
+            Some(About::There(_)) => {}
+            Some(About::Missing) if self.may_miss => {
+                frame.fill(0xff);
+                return Ok(());
+            }
+            other => {
+                return Err(self.error(page, other.and_then(About::error).unwrap_or(PageErrorKind::Missing)));
+            }
+        }
+        let Some(&[a, b, c, d, ref said @ ..]) = encoded.get(ABOUT_BYTES..).filter(|_| self.crc) else { return Ok(()) };
+        check_crc(frame, u32::from_le_bytes([a, b, c, d])).map_err(|kind| self.error(page, kind))?;
+        let path = self.folder.names().path(page.page);
+        if let Some(name) = self.root.as_ref().and_then(|root| path.strip_prefix(root).ok()) {
+            check_name(&name.to_string_lossy(), frame, said).map_err(|kind| self.error(page, kind))?;
         }
         Ok(())
     }
@@ -383,14 +376,22 @@ impl PageMap for ShardIndexes {
     }
 }
 
+/// The index of a shard with so many chunks.
+pub(super) fn shard_index(place: &PlaceSpec, slots: usize) -> Option<FileIndex> {
+    let PlaceSpec::Shards { index_crc32c, index_at_end, root, .. } = place else { return None };
+    let crc = if *index_crc32c { CRC } else { 0 };
+    let name = if *index_crc32c && root.is_some() { NAME_BYTES } else { 0 };
+    Some(FileIndex { len: slots * ENTRY + crc + name, at_end: *index_at_end })
+}
+
 /// The files of a place.
-pub(super) fn names(place: &PlaceSpec, grid: Vec<u64>) -> Arc<dyn FileNames> {
+pub(super) fn names(place: &PlaceSpec, grid: Vec<u64>, index: Option<FileIndex>) -> Arc<dyn FileNames> {
     let listed = |files: &[String]| Arc::new(ListedFiles(files.iter().map(PathBuf::from).collect()));
     match place {
         PlaceSpec::Contiguous { file, .. } => Arc::new(ListedFiles(vec![file.into()])),
         PlaceSpec::Planes { files, .. } | PlaceSpec::Table { files, .. } => listed(files),
         PlaceSpec::Keys { prefix, separator } | PlaceSpec::Shards { prefix, separator, .. } => {
-            Arc::new(GridFiles { prefix: prefix.clone(), separator: separator.clone(), grid })
+            Arc::new(GridFiles { prefix: prefix.clone(), separator: separator.clone(), grid, index })
         }
     }
 }

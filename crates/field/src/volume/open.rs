@@ -1,7 +1,7 @@
 //! Opening: from a reader's description to arrays of pages.
 
 use super::chain::Chain;
-use super::chunk_location::{names, row, Abouts, ChunkLocation, Chunks, ShardGrid, ShardIndexes, ENTRY};
+use super::chunk_location::{names, row, shard_index, Abouts, ChunkLocation, Chunks, ShardGrid, ShardIndexes, ENTRY};
 use super::chunkmap::ChunkMap;
 use super::level::{Placement, RangeLevel, VolumeArray, VolumeLevel};
 use super::masked_pages::ValuePages;
@@ -432,7 +432,9 @@ impl Opening<'_> {
                 grid[*d] = shape.shape[*d].div_ceil(*n);
             }
         }
-        let folder = self.pager.folder(names(&spec.place, dims(grid)));
+        let slots = per.iter().try_fold(ENTRY as u64, |n, p| n.checked_mul(*p)).filter(|n| *n < MOST_PAGE);
+        let slots = slots.ok_or_else(|| usage("a shard has too many chunks".into()))? as usize / ENTRY;
+        let folder = self.pager.folder(names(&spec.place, dims(grid), shard_index(&spec.place, slots)));
         let folder = folder.map_err(|e| usage(e.to_string()))?;
         let source = self.add_source(&folder);
         let keyed = matches!(spec.place, PlaceSpec::Keys { .. } | PlaceSpec::Shards { .. });
@@ -469,21 +471,15 @@ impl Opening<'_> {
                 let about = self.beside(Abouts { name, folder: folder.clone(), source });
                 ChunkLocation::Keys { about }
             }
-            PlaceSpec::Shards { prefix, index_crc32c, index_at_end, root, .. } => {
+            PlaceSpec::Shards { prefix, index_crc32c, root, .. } => {
                 self.folder_there(prefix, spec.fill.is_some())?;
-                let name = format!("{} sizes of shards", spec.name);
-                let about = self.beside(Abouts { name, folder: folder.clone(), source });
                 let grid = ShardGrid { per, shards: grid };
-                let slots = per.iter().try_fold(ENTRY as u64, |n, p| n.checked_mul(*p)).filter(|n| *n < MOST_PAGE);
-                let slots = slots.ok_or_else(|| usage("a shard has too many chunks".into()))? / ENTRY as u64;
                 let index = self.beside(ShardIndexes {
                     name: format!("{} index", spec.name),
                     folder: folder.clone(),
                     source,
-                    about,
-                    slots: slots as usize,
+                    slots,
                     crc: *index_crc32c,
-                    at_end: *index_at_end,
                     root: root.as_ref().map(PathBuf::from),
                     may_miss: spec.fill.is_some(),
                 });

@@ -36,6 +36,7 @@ use std::sync::Arc;
 
 pub use known::{fetch_small, list, read_small, stat, Opening};
 pub use pin::{FilePin, FileVersion, PinTable, VersionPin};
+pub(crate) use reader::read_part;
 pub use reader::FileReader;
 pub use registry::{is_remote, of, register, scheme};
 pub(crate) use source::NoSource;
@@ -89,6 +90,9 @@ pub struct FileRef {
 /// Receives the answers for [`Place::look`], in the order of the paths.
 pub type Looked = Box<dyn FnOnce(Vec<Result<FileStat, PageErrorKind>>) + Send>;
 
+/// Receives the last bytes of a file with its version ([`Place::tail`]).
+pub type TailRead = Box<dyn FnOnce(Result<(FileVersion, Vec<u8>), PageErrorKind>) + Send>;
+
 /// Where files are. Calls never wait, except [`Place::list`].
 pub trait Place: Send + Sync {
     /// Name for messages, such as the server.
@@ -101,6 +105,19 @@ pub trait Place: Send + Sync {
     /// Starts reads of a file. The contract is that of [`Source::submit`](crate::source::Source::submit). Each reply
     /// is checked against the file's pin before its read completes with `Ok`.
     fn submit(&self, file: &FileRef, reads: Vec<Read>, done: &Arc<dyn Completion>);
+    /// A task waits now for reads that were submitted as prefetches with the same `done`. Must not block.
+    fn promote(&self, tokens: &[u64], done: &Arc<dyn Completion>) {
+        let _ = (tokens, done);
+    }
+    /// Reads the last `len` bytes of a file, or all of a shorter one, in one round trip. A place that needs to know
+    /// the size first gives `then` back.
+    ///
+    /// # Errors
+    /// `then`, which was not called.
+    fn tail(&self, file: &FileRef, len: usize, then: TailRead) -> Result<(), TailRead> {
+        let _ = (file, len);
+        Err(then)
+    }
     /// Checks names, all at the same time. [`PageErrorKind::Missing`] only if the place says that there is no such
     /// name.
     fn look(&self, paths: Vec<PathBuf>, then: Looked);

@@ -202,6 +202,79 @@ impl Blocks {
     }
 }
 
+/// Receives the size of a file and bytes of it.
+pub(crate) type PartRead = Box<dyn FnOnce(Result<(u64, Vec<u8>), PageErrorKind>) + Send>;
+
+/// Reads the first or the last `len` bytes of a file without waiting, or all of a shorter one. For the last bytes a place
+/// may need the size first, which is a second round trip.
+pub(crate) fn read_part(place: &Arc<dyn Place>, file: FileRef, at_end: bool, len: usize, then: PartRead) {
+    if !at_end {
+        return read_first(&**place, &file, len, then);
+    }
+    let told = Box::new(move |found: Result<(FileVersion, Vec<u8>), PageErrorKind>| {
+        then(found.map(|(version, bytes)| (version.size, bytes)));
+    });
+    let Err(told) = place.tail(&file, len, told) else { return };
+    let (then_place, path) = (place.clone(), file.path.to_path_buf());
+    let looked = move |mut found: Vec<Result<FileStat, PageErrorKind>>| {
+        let unanswered = Err(PageErrorKind::Io("its place gave no answer".into()));
+        let version = match found.pop().unwrap_or(unanswered).and_then(|stat| match stat.kind {
+            FileKind::File => file.pin.check(&stat.version).map(|()| stat.version),
+            _ => Err(PageErrorKind::from(&std::io::ErrorKind::IsADirectory.into())),
+        }) {
+            Ok(version) => version,
+            Err(kind) => return told(Err(kind)),
+        };
+        let len = usize::try_from(version.size).unwrap_or(usize::MAX).min(len);
+        let from = version.size - len as u64;
+        let file = FileRef { base: 0, ..file };
+        let then = move |(bytes, result): Answer| told(result.map(|()| (version, bytes)));
+        start(&*then_place, &file, from, len, Box::new(then));
+    };
+    place.look(vec![path], Box::new(looked));
+}
+
+/// Reads the first `len` bytes of a file, or all of a shorter one.
+fn read_first(place: &dyn Place, file: &FileRef, len: usize, then: PartRead) {
+    let pin = file.pin.clone();
+    let told = move |(mut bytes, result): Answer| {
+        let size = match result {
+            // The size is in the version, unless the pin keeps a digest. Then the file is at least this long.
+            Ok(()) => pin.expected().map_or(len as u64, |version| version.size),
+            Err(PageErrorKind::Short { have, .. }) => {
+                bytes.truncate(usize::try_from(have).unwrap_or(0).min(len));
+                have
+            }
+            Err(kind) => return then(Err(kind)),
+        };
+        then(Ok((size, bytes)));
+    };
+    start(place, &FileRef { base: 0, ..file.clone() }, 0, len, Box::new(told));
+}
+
+/// Starts one read, and calls `then` with its answer.
+fn start(place: &dyn Place, file: &FileRef, offset: u64, len: usize, then: AnswerRead) {
+    let mut bytes = vec![0; len];
+    let buffers = vec![Buffer { ptr: bytes.as_mut_ptr(), len }];
+    let done: Arc<dyn Completion> = Arc::new(OneRead(Mutex::new(Some((bytes, then)))));
+    place.submit(file, vec![Read { token: 0, offset, buffers, class: ReadClass::Demand }], &done);
+}
+
+/// The memory of one read, and who gets it.
+struct OneRead(Mutex<Option<(Vec<u8>, AnswerRead)>>);
+
+/// Receives the answer to one read.
+type AnswerRead = Box<dyn FnOnce(Answer) + Send>;
+
+impl Completion for OneRead {
+    fn complete(&self, _: u64, result: Result<(), PageErrorKind>) {
+        let taken = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some((bytes, then)) = taken {
+            then((bytes, result));
+        }
+    }
+}
+
 /// Up to `len` bytes of a file whose size may be unknown.
 fn read_up_to(place: &dyn Place, file: &FileRef, offset: u64, len: usize) -> Result<Vec<u8>, PageErrorKind> {
     let (mut bytes, result) = read(place, file, &[(offset, len)])?.remove(0);

@@ -46,6 +46,10 @@ impl Source for PlaceFile {
     fn submit(&self, batch: Vec<Read>, done: &Arc<dyn Completion>) {
         self.place.submit(&self.file, batch, done);
     }
+
+    fn promote(&self, tokens: &[u64], done: &Arc<dyn Completion>) {
+        self.place.promote(tokens, done);
+    }
 }
 
 /// A file whose URL names no place. Each of its reads fails with the reason.

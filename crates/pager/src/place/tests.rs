@@ -2,7 +2,7 @@ use super::mirror::{Mirror, MirrorOptions};
 use super::*;
 use crate::source::conformance;
 use crate::source::file::{Backend, FileSet};
-use crate::source::folder::{FileNames, ABOUT_BYTES};
+use crate::source::folder::{FileIndex, FileNames, ABOUT_BYTES};
 use crate::source::Source;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
@@ -113,7 +113,8 @@ fn an_opening_asks_once_and_the_next_one_again() {
     assert_eq!(stat(&[other]), vec![Err(PageErrorKind::Missing)]);
 }
 
-struct Names(u64);
+/// Files in a folder, with an index.
+struct Names(u64, PathBuf, FileIndex);
 
 impl FileNames for Names {
     fn describe(&self) -> String {
@@ -123,7 +124,10 @@ impl FileNames for Names {
         self.0
     }
     fn path(&self, number: u64) -> PathBuf {
-        format!("mirror-folder://host/c/{number}").into()
+        self.1.join(number.to_string())
+    }
+    fn index(&self) -> Option<FileIndex> {
+        Some(self.2)
     }
 }
 
@@ -136,7 +140,7 @@ fn many_remote_files_are_one_source_of_one_version_each() {
     for n in 0..6 {
         std::fs::write(dir.0.join(format!("c/{n}")), vec![n; 100 + usize::from(n)]).unwrap();
     }
-    let folder = FileSet::folder(&files, Arc::new(Names(8))).unwrap();
+    let folder = FileSet::folder(&files, Arc::new(Names(8, "mirror-folder://host/c".into(), END))).unwrap();
     assert!(folder.is_remote() && folder.limited_by().is_some());
     let abouts = read_bytes(&*folder, folder.about(4), 3 * ABOUT_BYTES).unwrap();
     let about = |n: usize| crate::source::folder::About::parse(&abouts[n * ABOUT_BYTES..]).unwrap();
@@ -168,6 +172,42 @@ fn many_remote_files_are_one_source_of_one_version_each() {
     mirror.set(MirrorOptions { fault: Some(fault), ..MirrorOptions::default() });
     let refused = read_bytes(&*folder, folder.about(6), ABOUT_BYTES);
     assert!(matches!(refused, Err(PageErrorKind::Unauthorized { .. })), "{refused:?}");
+}
+
+const END: FileIndex = FileIndex { len: 30, at_end: true };
+
+#[test]
+fn indexes_of_shards_are_read_with_their_state() {
+    use crate::source::folder::About;
+    let dir = folder("index");
+    let _mirror = Mirror::register("mirror-index", &dir.0);
+    let files = FileSet::new(Backend::Threads, 4).unwrap();
+    let whole: Vec<u8> = (0..200).collect();
+    std::fs::write(dir.0.join("0"), &whole).unwrap();
+    std::fs::write(dir.0.join("1"), &whole[..30]).unwrap();
+    std::fs::write(dir.0.join("2"), &whole[..29]).unwrap();
+    std::fs::create_dir(dir.0.join("3")).unwrap();
+    for root in [dir.0.clone(), PathBuf::from("mirror-index://host")] {
+        for at_end in [true, false] {
+            let index = FileIndex { at_end, ..END };
+            let folder = FileSet::folder(&files, Arc::new(Names(5, root.clone(), index))).unwrap();
+            let read = |n: u64| {
+                let bytes = read_bytes(&*folder, folder.index(n), ABOUT_BYTES + 30)?;
+                Ok((About::parse(&bytes).unwrap(), bytes[ABOUT_BYTES..].to_vec()))
+            };
+            let (about, bytes) = read(0).unwrap();
+            assert!(matches!(about, About::There(30..=200)), "{about:?}");
+            assert_eq!(bytes, if at_end { &whole[170..] } else { &whole[..30] });
+            assert_eq!(read(1), Ok((About::There(30), whole[..30].to_vec())));
+            assert_eq!(read(2), Ok((About::There(29), vec![0; 30])));
+            assert!(read(3).is_err_and(|kind: PageErrorKind| kind != PageErrorKind::Missing));
+            assert_eq!(read(4), Ok((About::Missing, vec![0; 30])));
+            // In parts, and past the end.
+            assert_eq!(read_bytes(&*folder, folder.index(0) + 16 + 3, 5).unwrap(), bytes[3..8]);
+            let past = read_bytes(&*folder, folder.index(0) + 40, 7);
+            assert!(matches!(past, Err(PageErrorKind::Short { have, .. }) if have == folder.index(0) + 46), "{past:?}");
+        }
+    }
 }
 
 fn read_bytes(source: &dyn Source, offset: u64, len: usize) -> Result<Vec<u8>, PageErrorKind> {

@@ -3,7 +3,8 @@
 //!
 //! # Practice
 //! Byte `b` of file `n` is at [`Folder::place`]`(n) + b`. Existence and length of a file are unknown beforehand and can
-//! be read like bytes: [`Folder::about`] is the place of its [`About`].
+//! be read like bytes: [`Folder::about`] is the place of its [`About`]. [`Folder::index`] is the place of its
+//! [`About`] followed by its index, which a shard has at its begin or at its end: one request for both.
 
 use super::engine::Op;
 use super::file::{FileHandle, FileSet};
@@ -13,6 +14,7 @@ use crate::error::PageErrorKind;
 use crate::place::{self, FileKind, FileRef, FileStat, PinTable, Place};
 use std::collections::HashMap;
 use std::io;
+use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering::AcqRel};
 use std::sync::Arc;
@@ -25,6 +27,10 @@ pub trait FileNames: Send + Sync {
     fn count(&self) -> u64;
     /// The path of the file of that number, which is below [`Self::count`].
     fn path(&self, number: u64) -> PathBuf;
+    /// The index that each file has, if [`Folder::index`] is to be read.
+    fn index(&self) -> Option<FileIndex> {
+        None
+    }
     /// The numbers of all existing files in order, if listing the folders finds them. `None` if that needs more than
     /// `most` names, or is not possible.
     fn there(&self, most: usize) -> Option<Vec<u64>> {
@@ -33,10 +39,21 @@ pub trait FileNames: Send + Sync {
     }
 }
 
+/// Where each file has its index.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct FileIndex {
+    /// Its bytes.
+    pub len: usize,
+    /// Whether it is the last part of the file, else the first.
+    pub at_end: bool,
+}
+
 /// Bytes of an [`About`].
 pub const ABOUT_BYTES: usize = 16;
 /// Places from here on hold the [`About`]s.
 const ABOUTS: u64 = 1 << 63;
+/// Places from here to [`ABOUTS`] hold the [`About`] and the index of each file.
+const INDEXES: u64 = 1 << 62;
 /// The room of a file is at least this power of two bytes. Among very many files each has little, and a longer file is
 /// an error.
 const LEAST_SHIFT: u32 = 12;
@@ -149,7 +166,7 @@ impl Folder {
         let count = names.count().max(1);
         // Numbers include `count`, the place of the end.
         let bits = u64::BITS - count.leading_zeros();
-        let shift = (ABOUTS.trailing_zeros()).saturating_sub(bits);
+        let shift = (INDEXES.trailing_zeros()).saturating_sub(bits);
         if shift < LEAST_SHIFT {
             return Err(io::Error::other(format!("{}: {count} files are too many", names.describe())));
         }
@@ -174,6 +191,64 @@ impl Folder {
     /// The place of a file's bytes for [`About::parse`]. Those of consecutive files are adjacent.
     pub fn about(&self, number: u64) -> u64 {
         ABOUTS + number * ABOUT_BYTES as u64
+    }
+
+    /// The place of a file's [`About`], followed by its index ([`FileNames::index`]). The index of a missing file, and of
+    /// a file shorter than its index, is zeros.
+    pub fn index(&self, number: u64) -> u64 {
+        INDEXES + self.place(number)
+    }
+
+    /// Completes a read at a place of [`Self::index`].
+    fn read_index(&self, read: Read, done: &Arc<dyn Completion>, jobs: &mut Vec<Box<dyn FnOnce() + Send>>) {
+        let number = (read.offset - INDEXES) >> self.shift;
+        let skip = -((read.offset - self.index(number)) as i64);
+        let short = |have: u64| {
+            let (offset, end) = (read.offset, read.offset.saturating_add(read.len() as u64));
+            PageErrorKind::Short { offset, end, have }
+        };
+        let Some(index) = self.names.index().filter(|_| number < self.names.count()) else {
+            return done.complete(read.token, Err(short(INDEXES)));
+        };
+        let end = self.index(number) + (ABOUT_BYTES + index.len) as u64;
+        let over = (read.offset + read.len() as u64 > end).then(|| short(end));
+        let done = done.clone();
+        let told = move |found: Result<(u64, Vec<u8>), PageErrorKind>| {
+            let (about, mut bytes) = match found {
+                Ok((size, bytes)) if bytes.len() == index.len => (About::There(size), bytes),
+                Ok((size, _)) => (About::There(size), Vec::new()),
+                Err(PageErrorKind::Missing) => (About::Missing, Vec::new()),
+                Err(kind) => return done.complete(read.token, Err(kind)),
+            };
+            bytes.resize(index.len, 0);
+            // SAFETY: the buffers are this read's until it is completed, and nothing else writes to them.
+            unsafe {
+                put(&read.buffers, skip, &about.bytes());
+                put(&read.buffers, skip + ABOUT_BYTES as i64, &bytes);
+            }
+            done.complete(read.token, over.map_or(Ok(()), Err));
+        };
+        let path = self.names.path(number);
+        match &self.files {
+            FolderFiles::Local { files, serial } => {
+                let (files, serial) = (files.clone(), serial.wrapping_add(number));
+                jobs.push(Box::new(move || {
+                    let read = || -> io::Result<(u64, Vec<u8>)> {
+                        let file = files.get(serial, &path, false)?;
+                        let size = file.metadata()?.len();
+                        let mut bytes = vec![0; if size < index.len as u64 { 0 } else { index.len }];
+                        let from = if index.at_end { size.saturating_sub(index.len as u64) } else { 0 };
+                        file.read_exact_at(&mut bytes, from)?;
+                        Ok((size, bytes))
+                    };
+                    told(read().map_err(|e| missing_link(&path, &e)));
+                }));
+            }
+            FolderFiles::Remote { place, pins } => {
+                let file = FileRef { path: path.into(), base: 0, pin: pins.file(number) };
+                place::read_part(place, file, index.at_end, index.len, Box::new(told));
+            }
+        }
     }
 
     /// The files.
@@ -239,6 +314,14 @@ impl Folder {
     }
 }
 
+/// The error of a file that cannot be opened. A broken link represents a file that was written.
+fn missing_link(path: &std::path::Path, e: &io::Error) -> PageErrorKind {
+    if e.kind() == io::ErrorKind::NotFound && path.is_symlink() {
+        return PageErrorKind::from(&io::Error::from_raw_os_error(libc::ENOLINK));
+    }
+    PageErrorKind::from(e)
+}
+
 /// A read of [`About`]s by several threads.
 struct FolderStat {
     read: Read,
@@ -276,7 +359,7 @@ impl Source for Folder {
         if offset >= ABOUTS {
             return (self.describe(), kind);
         }
-        let number = offset >> self.shift;
+        let number = (offset & (INDEXES - 1)) >> self.shift;
         if number >= self.names.count() {
             return (self.describe(), kind);
         }
@@ -305,6 +388,12 @@ impl Source for Folder {
         }
     }
 
+    fn promote(&self, tokens: &[u64], done: &Arc<dyn Completion>) {
+        if let FolderFiles::Remote { place, .. } = &self.files {
+            place.promote(tokens, done);
+        }
+    }
+
     fn held_bytes(&self) -> Option<u64> {
         match &self.files {
             FolderFiles::Local { .. } => None,
@@ -327,6 +416,10 @@ impl Source for Folder {
         for read in batch {
             if read.offset >= ABOUTS {
                 self.look(read, done, &mut jobs);
+                continue;
+            }
+            if read.offset >= INDEXES {
+                self.read_index(read, done, &mut jobs);
                 continue;
             }
             let number = read.offset >> self.shift;

@@ -93,6 +93,46 @@ impl Read {
 pub trait Completion: Send + Sync {
     /// Called exactly once for each read, from any thread. `Ok` means that every byte arrived.
     fn complete(&self, token: u64, result: Result<(), PageErrorKind>);
+    /// Called when something happens to a read at a server, before its completion.
+    fn note(&self, token: u64, note: ReadNote<'_>) {
+        let _ = (token, note);
+    }
+}
+
+/// What happens to a read at a server.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct ReadNote<'a> {
+    /// Name and port of the server.
+    pub server: &'a str,
+    /// Number of the connection at the server; 0 if it has none yet.
+    pub connection: u32,
+    /// The event.
+    pub step: ReadStep,
+}
+
+/// An event of a read at a server.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub enum ReadStep {
+    /// A connection was made for it.
+    Connected {
+        /// Duration in microseconds.
+        took_us: u64,
+    },
+    /// The request was sent.
+    Sent,
+    /// The first byte of the reply arrived.
+    FirstByte {
+        /// Microseconds that the request waited at the server, if the server says so; else 0.
+        queue_us: u64,
+        /// Microseconds that the server worked on it, if it says so; else 0.
+        service_us: u64,
+    },
+    /// The attempt failed, and another one follows.
+    Retried,
+    /// It was also asked of another server, or on another connection.
+    Hedged,
+    /// The request was withdrawn.
+    Withdrawn,
 }
 
 /// The reads that suit a source.
@@ -147,6 +187,10 @@ pub trait Source: Send + Sync {
     /// Starts reads; must not block for long. The source continues short reads until all bytes arrived or it reaches
     /// the end. At the end the read completes with [`PageErrorKind::Short`], and the bytes before the end have arrived.
     fn submit(&self, batch: Vec<Read>, done: &Arc<dyn Completion>);
+    /// A task waits now for reads that were submitted as prefetches with the same `done`. Must not block.
+    fn promote(&self, tokens: &[u64], done: &Arc<dyn Completion>) {
+        let _ = (tokens, done);
+    }
     /// For a source with reads that arrive by the clock. Completes due reads on the calling thread, and returns the
     /// time until the next. An idle worker then sleeps exactly that long and needs no other thread to wake it. A source
     /// must complete its reads without these calls, too.

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from farfield.flow.formats.description import Stored
+from farfield.sources import places
 from farfield.volume.formats.cache_conversion import PIECE, converted
 from farfield.volume.formats.options import ReaderResources
 
@@ -109,16 +110,16 @@ def read_rows(place: Stored, dims: Sequence[int], components: int) -> Callable[[
     ((start, _),) = place.runs
 
     def take(k: int, j: int, count: int) -> NDArray[Any]:
-        with open(place.path, "rb") as file:
+        with places.open_binary(place.path) as file:
             if place.point_bytes is not None:
                 width = place.point_bytes // dtype.itemsize
                 file.seek(start + (k * ny + j) * nx * place.point_bytes)
-                found = np.fromfile(file, dtype, count * nx * width).reshape(count, nx, width)
+                found = places.numbers_from(file, dtype, count * nx * width).reshape(count, nx, width)
                 return np.moveaxis(found[..., :components], -1, 0)
             rows = []
             for c in range(components):
                 file.seek(start + ((c * nz + k) * ny + j) * nx * dtype.itemsize)
-                rows.append(np.fromfile(file, dtype, count * nx).reshape(count, nx))
+                rows.append(places.numbers_from(file, dtype, count * nx).reshape(count, nx))
             return np.stack(rows)
 
     return take

@@ -6,19 +6,20 @@ A new format is a module with a function `read`, and an entry of the table.
 from __future__ import annotations
 
 import importlib
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from farfield.flow.formats.description import Zones
 from farfield.runtime.progress import reporting
 from farfield.runtime.run_context import to_stderr
 from farfield.runtime.settings import Settings
+from farfield.sources import places
 from farfield.sources.source import Source
-from farfield.volume.formats import detection
+from farfield.volume.formats import concurrent_headers, detection
 from farfield.volume.formats.files import head
 from farfield.volume.formats.options import ReaderResources
-from farfield.volume.formats.signatures import is_vtk
+from farfield.volume.formats.signatures import HEAD, is_vtk_grid
 from farfield.volume.formats.vtk.collection import is_collection
 from farfield.volume.formats.vtk.multiblock import is_multiblock
 
@@ -54,14 +55,16 @@ class FlowFormat:
 
 
 def _is_of_vtk(asked: Asked) -> bool:
-    starts = [head(name, 4096) for name in asked.files if os.path.isfile(name)]
+    places.prefetch_stats(asked.files)
+    files = [name for name in asked.files if places.isfile(name)]
+    starts = list(concurrent_headers.each(files, partial(head, count=HEAD)))
     lists = any(is_collection(start) or is_multiblock(start) for start in starts if start)
-    return asked.variable is None and (lists or any(os.path.isfile(name) and is_vtk(name) for name in asked.files))
+    return asked.variable is None and (lists or any(map(is_vtk_grid, starts)))
 
 
 def _has_coordinates(asked: Asked) -> bool:
     path = asked.files[0]
-    is_there = len(asked.files) == 1 and (os.path.isfile(path) or os.path.isdir(path))
+    is_there = len(asked.files) == 1 and (places.isfile(path) or places.isdir(path))
     return is_there and detection.of_coordinates(path) is not None
 
 

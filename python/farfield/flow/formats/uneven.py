@@ -24,6 +24,7 @@ from farfield.flow.formats.description import Array, Line, Place, Stored, Zone, 
 from farfield.flow.formats.flat_arrays import FlatArrays, Slot, Tell, write_same
 from farfield.flow.formats.registry import Asked
 from farfield.runtime.resources import decoding
+from farfield.sources import places
 from farfield.times.dates import date_of
 from farfield.volume.formats.cache_conversion import PIECE
 from farfield.volume.formats.cf import conventions as cf
@@ -112,7 +113,7 @@ def read(asked: Asked, resources: ReaderResources) -> Zones | None:
 def _opened(path: str, name: str | None, shown: str, kind: str, resources: ReaderResources) -> _Field:
     module = module_of(kind)
     # An array that is named as the source holds no others.
-    only = kind == "zarr" and name == shown and not os.path.isdir(os.path.join(path, shown))
+    only = kind == "zarr" and name == shown and not places.isdir(os.path.join(path, shown))
     about = describe(module.read(path, Options(variable=None if only else name), resources))
     native = _core.Dataset.open(about.native(), decoding(resources.memory_limit or _LIMIT), tables=about.tables)
     return _Field(str(name or shown).rsplit("/", 1)[-1], about, native)
@@ -122,15 +123,15 @@ def _zones(path: str, kind: str, found: cf.Laid, which: str, fields: list[_Field
     dims = fields[0].about.spec["levels"][0]["dims"]
     remarks: list[str] = []
     vectors, to_metres = _velocity(found, fields, remarks)
-    places: list[str] = []
-    lines, length_unit = _lines(found, dims, to_metres, places)
-    remarks += places
+    said: list[str] = []
+    lines, length_unit = _lines(found, dims, to_metres, said)
+    remarks += said
     is_single = all(np.array_equal(line.astype(np.float32), line) for line in lines)
     number = "float32" if all(f.is_single for f in fields) else "float64"
     columns = _columns(fields, vectors)
-    reads = tuple(dict.fromkeys(name for f in fields for name in f.about.reads if os.path.isfile(name))) or (path,)
+    reads = tuple(dict.fromkeys(name for f in fields for name in f.about.reads if places.isfile(name))) or (path,)
     # A store is a folder: what tells that it changed are its documents.
-    files = [path] if os.path.isfile(path) else _documents(path)
+    files = [path] if places.isfile(path) else _documents(path)
     steps = max(1, len(fields[0].about.spec["times"]))
     made: list[list[Place]] = []
     is_converted = False
@@ -169,7 +170,7 @@ def _zones(path: str, kind: str, found: cf.Laid, which: str, fields: list[_Field
         times=times,
         is_converted=is_converted,
         remarks=tuple(remarks),
-        places=tuple(places),
+        places=tuple(said),
         main_field=main,
         units=_units(columns, vectors),
         length_unit=length_unit,
@@ -370,8 +371,12 @@ def _times(about: VolumeDescription, remarks: list[str]) -> tuple[tuple[float, .
 
 def _documents(folder: str) -> list[str]:
     """The documents of a store, by which it is known."""
+    if places.is_remote(folder):
+        known = [places.join(folder, name) for name in places.DOCUMENTS]
+        places.prefetch_stats(known)
+        return [name for name in known if places.isfile(name)]
     found = []
-    for root, folders, files in os.walk(folder):
+    for root, folders, files in places.walk(folder):
         folders[:] = sorted(name for name in folders if not name.isdigit() and name != "c")
         found += [
             os.path.join(root, name) for name in sorted(files) if name in ("zarr.json", ".zarray", ".zattrs", ".zgroup")

@@ -20,6 +20,7 @@ from farfield.flow.formats.description import Array, Rule, Stored, Zone, Zones
 from farfield.flow.formats.flat_arrays import FlatArrays, Slot, are_equal, read_rows
 from farfield.flow.formats.registry import Asked
 from farfield.flow.formats.vtk_arrays import Form, Spot, blanking_of, dims_of, field_of, form_of, points_of
+from farfield.sources import places
 from farfield.times.file_times import why_untimed
 from farfield.volume.formats.files import head
 from farfield.volume.formats.options import ReaderResources, sparing
@@ -49,8 +50,8 @@ def read(asked: Asked, resources: ReaderResources) -> Zones | None:
     left_out: list[str] = []
     steps = steps_named(asked.files, remarks, left_out)
     parts = [part.file for step in steps for part in step.parts]
-    if not any(os.path.isfile(name) and is_vtk(name) for name in parts):
-        if len(asked.files) == 1 and os.path.isfile(parts[0]) and b'type="UnstructuredGrid"' in head(parts[0], 4096):
+    if not any(places.isfile(name) and is_vtk(name) for name in parts):
+        if len(asked.files) == 1 and places.isfile(parts[0]) and b'type="UnstructuredGrid"' in head(parts[0], 4096):
             refuse_unread(asked.text, parts[0], "part")
         return None
     # What is volumes alone, one a step, is left to those who read them; none of them reads lists of blocks.
@@ -264,13 +265,13 @@ def _settle(of: _Made, form: Form, resources: ReaderResources) -> None:
     stored = of.flat.stored(first.path, resources, why=why, how=f"of VTK {form}", files=of.files, instead=instead)
     of.places = [[(stored[spot.number],) if isinstance(spot, Slot) else spot for spot in spots] for spots in of.spots]
     folded: list[Folded | None] = []
-    for grid, places in zip(of.grids, of.places, strict=True):
+    for grid, placed in zip(of.grids, of.places, strict=True):
         # What hidden cells hold is of no account.
         if grid.found.kind != "StructuredGrid" or grid.ghosts or (1 in grid.dims and not form.planar):
             folded.append(None)
             continue
         dims = dims_of(grid, planar=form.planar)[: form.coordinates]
-        (place,) = places[0]
+        (place,) = placed[0]
         assert isinstance(place, Stored)
         folded.append(Folded(read_rows(place, dims, form.coordinates), dims))
     of.folds = folds_of(first.path, folded, names_of(of.step.parts), form.places, of.files, resources)
@@ -288,9 +289,9 @@ def _zones(made: Sequence[_Made], form: Form, *, moves: bool) -> tuple[Zone, ...
             steps = made if moves or n >= geometry else made[:1]
             return tuple(of.places[zone][n] for of in steps)
 
-        places = form.places[1:]
+        number = form.places[1:]
         arrays = [
-            Array("xyz", role="coordinates", dtype=_dtype(places), components=form.coordinates, steps=at(0), long_name="position")
+            Array("xyz", role="coordinates", dtype=_dtype(number), components=form.coordinates, steps=at(0), long_name="position")
         ]  # fmt: skip
         if form.blanked:
             arrays.append(Array("iblank", role="iblank", dtype="int32", components=1, steps=at(1)))

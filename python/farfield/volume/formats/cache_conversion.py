@@ -17,9 +17,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from farfield.errors import DataError, Interrupted, MemoryLimitError
+from farfield.errors import AccessError, DataError, Interrupted, MemoryLimitError
 from farfield.runtime.cache import keep_within, note_use
 from farfield.runtime.sizes import format_bytes
+from farfield.sources import places
 from farfield.volume.formats.files import stem, unreadable
 from farfield.volume.formats.options import ReaderResources
 
@@ -50,10 +51,9 @@ def identity(path: str) -> str:
         DataError: if the file does not exist.
     """
     try:
-        found = os.stat(path)
+        return f"{places.realpath(path)}\n{places.version(path)}"
     except OSError as error:
         raise unreadable(path, error) from error
-    return f"{os.path.realpath(path)}\n{found.st_size} {found.st_mtime_ns} {found.st_dev}:{found.st_ino}"
 
 
 def converted(
@@ -92,6 +92,7 @@ def converted(
         Interrupted: if the report function returns False.
     """
     made_of = list(files) or [source]
+    places.prefetch_versions(made_of)
     digest = hashlib.sha256("\n".join([_FORMAT, how, str(count), *map(identity, made_of)]).encode())
     name = re.sub(r"[^A-Za-z0-9._-]", "", stem(source))[:40] or "volume"
     folder = resources.cache_dir / "data"
@@ -144,7 +145,7 @@ def converted(
                     scratch.unlink(missing_ok=True)
                     raise
     except OSError as error:
-        if isinstance(error, DataError):
+        if isinstance(error, DataError | AccessError):
             raise
         if error.errno not in _OF_DISKS:  # an error of reading the source
             said = " ".join(str(error).split())[:300]

@@ -8,6 +8,7 @@ import zlib
 from collections.abc import Generator, Iterator
 
 from farfield.errors import DataError
+from farfield.sources import places
 from farfield.volume.formats.cache_conversion import PIECE
 from farfield.volume.formats.files import head, unreadable
 
@@ -24,7 +25,7 @@ def unpacked(
         DataError: if the stream is damaged or too short.
     """
     try:
-        with open(path, "rb") as file:
+        with places.open_binary(path) as file:
             file.seek(start)
             left = count
             found = _members(path, codec, iter(lambda: file.read(PIECE), b""))

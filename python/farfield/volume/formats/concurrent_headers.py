@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from farfield.errors import Interrupted
 from farfield.runtime.progress import Report
+from farfield.sources import places
 
 AT_ONCE = 16
 """Concurrent reads; more would wait for Python's lock."""
@@ -25,9 +26,12 @@ def each(files: Sequence[str], read: Callable[[str], _T], progress: Report | Non
     >>> list(each(["b", "a"], str.upper))
     ['B', 'A']
     """
-    if len(files) < 2 * AT_ONCE:
+    if len(files) < (2 if any(map(places.is_remote, files)) else 2 * AT_ONCE):
         yield from map(read, files)
         return
+    places.prefetch_stats(files)
+    # Threads are parts of the present opening.
+    read = places.bound(read)
     with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="headers") as pool:
         for first in range(0, len(files), _AHEAD):
             if progress is not None and not progress("headers", float(first), float(len(files))):

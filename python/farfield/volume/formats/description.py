@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from farfield.errors import DataError
 from farfield.runtime import run_context
 from farfield.runtime.sizes import format_bytes
+from farfield.sources import places
 from farfield.volume.formats import contents
 from farfield.volume.formats.contents import Content
 from farfield.volume.missing_values import Missing, as_json, each, together
@@ -543,7 +544,7 @@ def check_size(path: str, needed: int, offset: int, about: str) -> None:
     Raises:
         DataError: with both sizes.
     """
-    size = os.path.getsize(path)
+    size = places.getsize(path)
     if offset + needed > size:
         raise DataError(
             f"{path}: {about} needs {needed:,} bytes from byte {offset:,} on, and the file ends at {size:,}: it was cut off, or "

@@ -9,6 +9,9 @@ from farfield.errors import DataError
 from farfield.flow.flow_map_store import flow_map
 from farfield.flow.formats import registry
 from farfield.runtime.run_context import once
+from farfield.sources import places
+from farfield.sources.addresses import refuse_unknown
+from farfield.sources.paths import PART
 from farfield.volume.formats import patterns, unsupported, unsupported_meshes
 from farfield.volume.formats.dicom.without_preamble import is_dicom_start
 from farfield.volume.formats.files import head, json_object
@@ -65,11 +68,16 @@ def split_variable(source: str) -> tuple[str, str | None]:
     >>> split_variable("run.h5::/fields/u"), split_variable("run.h5")
     (('run.h5', '/fields/u'), ('run.h5', None))
     """
-    if "::" not in source or os.path.exists(source):
+    # An address of IPv6 has colons in the name of its server.
+    first = len(places.parts(source)[0]) if places.is_remote(source) else 0
+    if "::" not in source[first:] or (places.isfile if first else places.exists)(source):
         return source, None
     # The longest existing path is the file. Without one, errors name the text before the last `::`.
-    ends = [at for at in reversed(range(len(source))) if source.startswith("::", at)]
-    end = next((at for at in ends if os.path.exists(source[:at]) or patterns.names_any(source[:at])), ends[0])
+    ends = [at for at in reversed(range(len(source))) if source.startswith("::", at) and at >= first]
+    if not ends:
+        return source, None
+    places.prefetch_stats([source[:at] for at in ends])
+    end = next((at for at in ends if places.exists(source[:at]) or patterns.names_any(source[:at])), ends[0])
     return source[:end], source[end + 2 :] or None
 
 
@@ -82,15 +90,15 @@ def format_of(path: str, options: Options | None = None) -> str | None:
     """
     options = options or Options()
     path = patterns.expanded(path)
-    return once(("format", os.path.abspath(path), options), lambda: _format_of(path, options))
+    return once(("format", places.abspath(path), options), lambda: _format_of(path, options))
 
 
 def _format_of(path: str, options: Options) -> str | None:
     if registry.is_always_zones(path):
         return None
-    if os.path.isdir(path):
+    if places.isdir(path):
         return _format_of_folder(path, options)
-    if not os.path.isfile(path):
+    if not places.isfile(path):
         return _format_of_pattern(path, options) if patterns.is_pattern(path) else None
     suffix = os.path.splitext(path.lower())[1]
     start = head(path, HEAD)
@@ -132,7 +140,7 @@ def _format_of(path: str, options: Options) -> str | None:
         )
     if options.shape is not None or options.dtype is not None:
         return "raw"
-    if suffix == ".img" and (header := next(filter(os.path.isfile, _headers_of(path)), None)) is not None:
+    if suffix == ".img" and (header := next(filter(places.isfile, _headers_of(path)), None)) is not None:
         unsupported.refuse_envi(path, header)
         return "nifti"
     if suffix in _RAW or (suffix in _RAW_WITH_SIZE and named_size(path) is not None):
@@ -205,16 +213,22 @@ def _is_zone(path: str, options: Options) -> bool:
     return is_zone(path) and (options == Options() or not is_flow_image(path))
 
 
+@places.opening()
 def is_volume(source: str | os.PathLike[str], options: Options | None = None) -> bool:
     """Whether a source is a volume, not a dataset of zones.
 
     Raises:
         DataError: if its format needs a converter, or if it cannot be read.
+        UsageError: if it is an address of an unknown scheme.
 
     >>> is_volume("demo:box"), is_volume("demo:phantom"), is_volume("no/such/file.nii")
     (False, True, False)
     """
-    path, variable = split_variable(os.path.expanduser(os.fspath(source)))
+    text = places.expanduser(os.fspath(source))
+    refuse_unknown(text)
+    if places.is_remote(text) and PART.search(text):
+        return False
+    path, variable = split_variable(text)
     if path.startswith("demo:"):
         return path == DEMO
     if variable is not None:
@@ -253,7 +267,7 @@ def _format_of_folder(path: str, options: Options) -> str | None:
 def _stored(path: str) -> str | None:
     """The content of a folder of `farfield convert`: `zones` or a `volume`; None for any other folder."""
     document = os.path.join(path, "zarr.json")
-    if not os.path.isfile(document):
+    if not places.isfile(document):
         return None
     if head(document, 96).startswith(b'{"zarr_format":3,"node_type":"group","attributes":{"farfield":'):
         # A damaged store is still a store; opening it reports the damage.
@@ -266,7 +280,7 @@ def _stored(path: str) -> str | None:
 
 def of_coordinates(path: str, start: bytes | None = None) -> str | None:
     """The reader of a file or store whose arrays may have coordinates: `hdf5`, `netcdf3` or `zarr`; else None."""
-    if os.path.isdir(path):
+    if places.isdir(path):
         from farfield.volume.formats.zarr import reader as zarr
 
         return "zarr" if zarr.is_zarr(path) and _stored(path) is None and flow_map(path) is None else None

@@ -12,6 +12,7 @@ from xml.etree import ElementTree
 from xml.parsers import expat
 
 from farfield.errors import AccessError, DataError
+from farfield.sources import places
 
 LONGEST_DOCUMENT = 64 << 20
 """Largest size of a metadata document in bytes; documents are read whole."""
@@ -25,7 +26,7 @@ def head(path: str, count: int, offset: int = 0) -> bytes:
         AccessError: if permissions prevent reading.
     """
     try:
-        with open(path, "rb") as file:
+        with places.open_binary(path) as file:
             file.seek(offset)
             return file.read(count)
     except OSError as error:
@@ -34,6 +35,8 @@ def head(path: str, count: int, offset: int = 0) -> bytes:
 
 def unreadable(path: str, error: OSError) -> DataError | AccessError:
     """The error for an error of the system."""
+    if isinstance(error, DataError | AccessError):  # a server's
+        return error
     if isinstance(error, PermissionError):
         return AccessError(f"{path}: permission denied; ask its owner for the right to read it")
     if isinstance(error, FileNotFoundError):
@@ -157,10 +160,10 @@ MOST_FILES = 100_000
 
 def bytes_of_chunks(spec: Mapping[str, Any]) -> int | None:
     """Bytes of the files of a volume with one file per chunk or shard; None for others, or for too many files."""
-    places = [a["where"] for level in spec["levels"] for a in level["arrays"]]
-    chunked = [where.get("keys") or where.get("shards") for where in places]
+    wheres = [a["where"] for level in spec["levels"] for a in level["arrays"]]
+    chunked = [where.get("keys") or where.get("shards") for where in wheres]
     prefixes = [str(of["prefix"]) for of in chunked if of is not None]
-    if len(prefixes) < len(places):
+    if len(prefixes) < len(wheres) or any(map(places.is_remote, prefixes)):
         return None
     total = files = 0
     for folder in dict.fromkeys(os.path.dirname(prefix) or "." for prefix in prefixes):

@@ -6,7 +6,6 @@ The header is parsed by the format's grammar (NetCDF User's Guide, "File Format 
 from __future__ import annotations
 
 import math
-import os
 import struct
 from dataclasses import dataclass, field
 from functools import partial
@@ -16,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from farfield.errors import DataError, UnknownName
+from farfield.sources import places
 from farfield.volume.formats import unsupported_meshes
 from farfield.volume.formats.cf import auxiliary_coordinates
 from farfield.volume.formats.cf import axes as naming
@@ -166,7 +166,7 @@ def _attributes(path: str, at: _Cursor) -> dict[str, Any]:
 
 def _settle(path: str, header: _Header) -> None:
     """Computes shapes of variables, and the bytes of a record."""
-    size = os.path.getsize(path)
+    size = places.getsize(path)
     for v in header.variables:
         if any(d >= len(header.dimensions) for d in v.dimensions) or v.kind not in _TYPES:
             raise DataError(
@@ -336,7 +336,7 @@ def _is_bound(header: _Header, v: _Variable) -> bool:
 def _place(path: str, header: _Header, v: _Variable, array: Array) -> None:
     if min(array.shape, default=0) < 1:
         return  # the description reports an empty variable
-    size = os.path.getsize(path)
+    size = places.getsize(path)
     if not v.record:
         if v.begin < 0 or v.begin + array.bytes > size:
             raise _short(path, v, v.begin + array.bytes, size)
@@ -356,7 +356,7 @@ def _place(path: str, header: _Header, v: _Variable, array: Array) -> None:
 
 def _refuse_short(path: str, header: _Header) -> None:
     """Refuses a file that ends within a variable; the last one's padding may be absent."""
-    size = os.path.getsize(path)
+    size = places.getsize(path)
     for v in header.variables:
         each = math.prod(v.shape[1:] if v.record else v.shape) * _TYPES[v.kind][1]
         end = v.begin + (max(0, header.records - 1) * header.record_bytes if v.record else 0) + each
@@ -392,7 +392,7 @@ def _read_whole(path: str, header: _Header, v: _Variable) -> NDArray[Any]:
     if not v.record:
         return np.frombuffer(head(path, math.prod(v.shape) * item, max(0, v.begin)), dtype)
     each = math.prod(v.shape[1:]) * item
-    with open(path, "rb") as file:
+    with places.open_binary(path) as file:
         parts = []
         for n in range(v.shape[0]):
             file.seek(v.begin + n * header.record_bytes)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import glob
-import os
-
 from farfield.errors import UsageError
+from farfield.sources import list_files, places
 from farfield.sources.paths import natural
 
 
@@ -15,22 +13,28 @@ def is_pattern(path: str) -> bool:
     >>> is_pattern("slices/s*.png"), is_pattern("slices/s1.png")
     (True, False)
     """
-    return glob.has_magic(path) and not os.path.exists(path)
+    return list_files.is_list(path) or (places.has_magic(path) and not places.exists(path))
 
 
 def names_any(path: str) -> bool:
     """Whether a path is a pattern with at least one match."""
-    return is_pattern(path) and bool(glob.glob(path))
+    return is_pattern(path) and bool(_matches(path))
 
 
 def files_of(pattern: str) -> list[str]:
-    """The files that match a pattern, in natural order."""
-    return sorted((name for name in glob.glob(pattern) if os.path.isfile(name)), key=natural)
+    """The files that match a pattern, in natural order; those of a list in its order."""
+    if list_files.is_list(pattern):
+        return list_files.files_of(pattern)
+    return sorted((name for name in places.glob(pattern) if places.isfile(name)), key=natural)
+
+
+def _matches(pattern: str) -> list[str]:
+    return list_files.files_of(pattern) if list_files.is_list(pattern) else places.glob(pattern)
 
 
 def expanded(path: str) -> str:
     """The path; for a pattern with a single match, that match."""
-    found = glob.glob(path) if is_pattern(path) else []
+    found = _matches(path) if is_pattern(path) else []
     return found[0] if len(found) == 1 else path
 
 

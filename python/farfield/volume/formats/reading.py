@@ -9,6 +9,8 @@ from dataclasses import replace
 from farfield.errors import DataError, UnknownName, UsageError
 from farfield.results.outputs import not_there
 from farfield.runtime.run_context import once
+from farfield.sources import places
+from farfield.sources.addresses import refuse_unknown
 from farfield.volume.formats import number_parts, patterns
 from farfield.volume.formats.description import Volume, VolumeDescription, describe
 from farfield.volume.formats.detection import DEMO, format_of, split_variable
@@ -19,6 +21,7 @@ from farfield.volume.missing_values import together
 from farfield.volume.page_ranges import with_ranges
 
 
+@places.opening()
 def read(source: str, options: Options, resources: ReaderResources) -> VolumeDescription:
     """The description of a source by its reader, with the user's options applied.
 
@@ -28,7 +31,7 @@ def read(source: str, options: Options, resources: ReaderResources) -> VolumeDes
         UnknownName: if the variable does not exist.
     """
     described = once(
-        ("volume", os.path.abspath(source), options, resources.cache_dir), lambda: _read(source, options, resources)
+        ("volume", places.abspath(source), options, resources.cache_dir), lambda: _read(source, options, resources)
     )
     # Ranges may have been found since the last call.
     return with_ranges(described, resources)
@@ -37,6 +40,7 @@ def read(source: str, options: Options, resources: ReaderResources) -> VolumeDes
 def _read(source: str, options: Options, resources: ReaderResources) -> VolumeDescription:
     """As `read`, without known ranges, and with the duration."""
     begun, computed = time.perf_counter(), time.process_time()
+    refuse_unknown(os.fspath(source))
     path, variable = split_variable(os.fspath(source))
     path = patterns.expanded(path)
     if variable is not None:
@@ -46,7 +50,7 @@ def _read(source: str, options: Options, resources: ReaderResources) -> VolumeDe
 
         path = str(volume_file(resources.cache_dir / "demo"))
     files = patterns.files_of(path) if patterns.is_pattern(path) else []
-    if not os.path.exists(path) and not files:
+    if not places.exists(path) and not files:
         raise not_there(path)
     kind = format_of(path, options)
     if kind is None:

@@ -12,6 +12,7 @@ import shlex
 from collections.abc import Iterator, Sequence
 
 from farfield.errors import DataError
+from farfield.sources import places
 from farfield.volume.formats.compression import beginning, codec_of, plain_name
 from farfield.volume.formats.files import head, unreadable
 from farfield.volume.formats.signatures import content_of
@@ -279,20 +280,20 @@ def refuse_folder(path: str) -> None:
         DataError: with advice.
     """
     document = os.path.join(path, "attributes.json")
-    if os.path.isfile(document):
+    if places.isfile(document):
         raise DataError(
             f"{path}: this is N5 by its attributes.json, which is not read; copy it to Zarr (with tensorstore, or n5-copy)"
         )
     document = os.path.join(path, "info")
-    if os.path.isfile(document) and _is_precomputed(document):
+    if places.isfile(document) and _is_precomputed(document):
         raise _precomputed(path)
     try:
-        names = sorted(name for name in os.listdir(path) if not name.startswith("."))[:_LOOKS]
+        names = sorted(name for name in places.listdir(path) if not name.startswith("."))[:_LOOKS]
     except OSError as error:
         raise unreadable(path, error) from error
-    refuse_packed_slices(path, [file for name in names if os.path.isfile(file := os.path.join(path, name))])
+    refuse_packed_slices(path, [file for name in names if places.isfile(file := os.path.join(path, name))])
     header = os.path.join(path, "Header")
-    if os.path.isfile(header) and head(header, 64).startswith(_PLOTFILE):
+    if places.isfile(header) and head(header, 64).startswith(_PLOTFILE):
         raise DataError(
             f"{path}: this is a plotfile of AMReX (nested grids), which is not read; resample it to a regular grid and write "
             "that as Zarr, NRRD or .vti (yt: covering_grid; or in ParaView: Resample To Image, saved as .vti)"

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from farfield.errors import DataError
+from farfield.sources import places
 from farfield.volume.formats.files import head
 
 _HEAD = 4096
@@ -170,9 +171,8 @@ _FOAM = f"touch {{0}}.foam in {{1}}, {RESAMPLE} (or foamToVTK, and the same of w
 
 def _is_foam(folder: str) -> bool:
     """Whether a folder is a case of OpenFOAM."""
-    return os.path.isdir(os.path.join(folder, "constant", "polyMesh")) or (
-        os.path.isdir(os.path.join(folder, "constant"))
-        and os.path.isfile(os.path.join(folder, "system", "controlDict"))
+    return places.isdir(os.path.join(folder, "constant", "polyMesh")) or (
+        places.isdir(os.path.join(folder, "constant")) and places.isfile(os.path.join(folder, "system", "controlDict"))
     )
 
 
@@ -182,8 +182,8 @@ def refuse_folder(path: str) -> None:
     Raises:
         DataError: naming its kind and advice.
     """
-    inside = set(os.listdir(path))
-    whole = os.path.abspath(path)
+    inside = set(places.listdir(path))
+    whole = places.abspath(path)
     if _is_foam(whole) or {"points", "faces", "owner"} <= inside:
         name = os.path.basename(whole) or "case"
         raise refusal(path, ("an OpenFOAM case", _FOAM.format(name, "it")))

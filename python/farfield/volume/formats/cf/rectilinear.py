@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from farfield.errors import FarfieldError
+from farfield.errors import AccessError, FarfieldError
 from farfield.volume.formats.cf import conventions as cf
 from farfield.volume.formats.options import Options
 from farfield.volume.formats.readers import module_of
@@ -14,6 +14,8 @@ def laid(path: str, options: Options, kind: str) -> cf.Laid | None:
     """How the array lies that a reader would show; None where it cannot be told: then the reader says what is wrong."""
     try:
         return module_of(kind).laid(path, options)  # type: ignore[no-any-return]
+    except AccessError:
+        raise
     except FarfieldError:
         return None
 

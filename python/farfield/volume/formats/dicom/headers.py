@@ -14,6 +14,7 @@ import numpy as np
 from farfield.errors import DataError, FarfieldError
 from farfield.runtime.optional_libraries import need
 from farfield.runtime.progress import Report
+from farfield.sources import places
 from farfield.volume.formats import concurrent_headers, patterns
 from farfield.volume.formats.dicom import acquisition as dicom_times
 from farfield.volume.formats.dicom.appearance import Look, look_of
@@ -186,7 +187,7 @@ def _numbered(file: str) -> str:
 def _named(path: str) -> Iterable[str]:
     if patterns.is_pattern(path):
         return patterns.files_of(path)
-    return [path] if os.path.isfile(path) else _files(path)
+    return [path] if places.isfile(path) else _files(path)
 
 
 def has_slices(path: str) -> bool:
@@ -204,14 +205,14 @@ def outnumber(path: str, pictures: Sequence[str]) -> bool:
     files decides."""
     suffixes = {os.path.splitext(name)[1].lower() for name in pictures}
     count = looked = 0
-    for folder, folders, names in os.walk(path):
+    for folder, folders, names in places.walk(path):
         folders[:] = sorted(n for n in folders if not n.startswith("."))
         for name in sorted(names):
             if name.startswith(".") or os.path.splitext(name)[1].lower() in suffixes:
                 continue
             full = os.path.join(folder, name)
             looked += 1
-            count += os.path.isfile(full) and is_dicom_start(head(full, _BEGINNING))
+            count += places.isfile(full) and is_dicom_start(head(full, _BEGINNING))
             if count > len(pictures) or looked >= max(_LOOKS, 2 * len(pictures)):
                 return count > len(pictures)
     return False
@@ -219,11 +220,11 @@ def outnumber(path: str, pictures: Sequence[str]) -> bool:
 
 def _files(path: str) -> Iterator[str]:
     count = 0
-    for folder, folders, names in os.walk(path, onerror=_stop):
+    for folder, folders, names in places.walk(path, onerror=_stop):
         folders[:] = sorted(n for n in folders if not n.startswith("."))
         for name in sorted(names):
             full = os.path.join(folder, name)
-            if not name.startswith(".") and name != "DICOMDIR" and os.path.isfile(full):
+            if not name.startswith(".") and name != "DICOMDIR" and places.isfile(full):
                 count += 1
                 if count > _MOST_FILES:
                     raise DataError(f"{path}: it holds more than {_MOST_FILES:,} files; name the folder of one series")
@@ -261,7 +262,7 @@ def _read(file: str) -> Slice | str | None:
     """
     pydicom = need("pydicom", f"{file}: DICOM files")
     try:
-        with open(file, "rb") as all_of_it:
+        with places.open_binary(file) as all_of_it:
             if not is_dicom_start(all_of_it.read(_BEGINNING)):
                 if not file.lower().endswith((".dcm", ".dicom")):
                     return None
@@ -270,7 +271,7 @@ def _read(file: str) -> Slice | str | None:
                     "write it with one (dcmconv), or take it out of the folder"
                 )
             all_of_it.seek(0)
-            opened = _Bounded(all_of_it, os.fstat(all_of_it.fileno()).st_size)
+            opened = _Bounded(all_of_it, places.getsize(file))
             header = pydicom.dcmread(opened, stop_before_pixels=True, specific_tags=_TAGS, force=True)
             at = opened.tell()
             if "Rows" in header and "Columns" in header:
@@ -338,7 +339,7 @@ def _of_header(file: str, header: Any, opened: Any, at: int) -> Slice:
         raise DataError(f"{file}: its colours are {photometric}, which are not read; write it as RGB first")
     if start is not None and str(syntax) in _PLAIN and not photometric.startswith("YBR"):
         needed = -(-rows * columns * samples * frames * bits // 8)
-        size = os.path.getsize(file)
+        size = places.getsize(file)
         if (length is not None and length < needed) or start + needed > size:
             raise DataError(
                 f"{file}: its {rows} x {columns} pixels need {needed:,} bytes from byte {start:,} on, and there are "

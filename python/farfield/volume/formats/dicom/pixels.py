@@ -12,6 +12,7 @@ import numpy as np
 
 from farfield.errors import DataError, FarfieldError
 from farfield.runtime.optional_libraries import need
+from farfield.sources import places
 from farfield.volume.formats.cache_conversion import converted
 from farfield.volume.formats.description import Array, contiguous, in_table, planes, table_of
 from farfield.volume.formats.dicom.headers import DEFLATED, Slice
@@ -78,7 +79,7 @@ def _spills(first: Slice, middle: Slice, array: Array) -> bool:
         return False
     count = math.prod(first.size) * first.samples
     dtype = np.dtype(array.dtype).newbyteorder(">" if array.big_endian else "<")
-    values = np.fromfile(middle.file, dtype, count, offset=middle.plain_offset)
+    values = places.numbers(middle.file, dtype, count, offset=middle.plain_offset)
     low, high = (
         (-(1 << (first.stored_bits - 1)), 1 << (first.stored_bits - 1))
         if array.dtype.startswith("int")
@@ -190,10 +191,10 @@ def frames_in(pixels: Any, s: Slice, order: Sequence[int] | None = None) -> Iter
         how["indices"] = order
     with heard("pydicom"):
         try:
-            yield from pixels.iter_pixels(s.file, **how)
+            yield from pixels.iter_pixels(places.for_library(s.file), **how)
         except AttributeError:
             # pydicom finds no pixels in a deflated file unless it reads the whole file.
-            whole = need("pydicom", "DICOM files").dcmread(s.file)
+            whole = need("pydicom", "DICOM files").dcmread(places.for_library(s.file))
             if str(whole.file_meta.TransferSyntaxUID) != DEFLATED:
                 raise
             yield from pixels.iter_pixels(whole, **how)
@@ -208,10 +209,10 @@ def _plain(s: Slice, order: Sequence[int]) -> Iterator[Any]:
         if s.bits == 1:
             # Frames of single bits are packed without gaps and may begin within a byte.
             byte, bit = divmod(n * count, 8)
-            packed = np.fromfile(s.file, np.uint8, -(-(bit + count) // 8), offset=(s.plain_offset or 0) + byte)
+            packed = places.numbers(s.file, np.uint8, -(-(bit + count) // 8), offset=(s.plain_offset or 0) + byte)
             yield np.unpackbits(packed, bitorder="little")[bit : bit + count].reshape(s.size)
             continue
-        found = np.fromfile(s.file, dtype, count, offset=(s.plain_offset or 0) + n * count * dtype.itemsize)
+        found = places.numbers(s.file, dtype, count, offset=(s.plain_offset or 0) + n * count * dtype.itemsize)
         found = found.astype(dtype.newbyteorder("=")).reshape(s.size)
         if unused > 0 and not s.low_bit and dtype.kind in "iu":
             found = found << unused >> unused

@@ -15,9 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from farfield.errors import DataError
+from farfield.sources import places
 from farfield.volume.formats import number_parts
 from farfield.volume.formats.cache_conversion import converted
 from farfield.volume.formats.description import Array, contiguous, in_table, table_of, text_of
+from farfield.volume.formats.hdf5 import server_file
 from farfield.volume.formats.options import ReaderResources
 
 _FILTERS: dict[int, dict[str, Any]] = {
@@ -57,7 +59,7 @@ def place(
         offset = dataset.id.get_offset()
         if offset is not None:
             array.place = contiguous(path, int(offset))
-            if int(offset) + array.bytes > os.path.getsize(path):
+            if int(offset) + array.bytes > places.getsize(path):
                 raise DataError(f"{where}: its numbers go on beyond the end of the file: it was cut off; copy it again")
             return
         if not array.bytes:
@@ -111,7 +113,8 @@ def _others(h5py: Any, where: str, path: str, plan: Any, array: Array, guessed: 
     Raises:
         DataError: if one is missing or too short: the HDF5 library would give the fill value for what lies there, without a word.
     """
-    folder = os.path.dirname(os.path.abspath(path))
+    folder = os.path.dirname(places.abspath(path))
+    server_file.refuse_others(h5py, where, path, plan)
     found: list[str] = []
     if plan.get_layout() == h5py.h5d.VIRTUAL:
         held = 0
@@ -131,12 +134,12 @@ def _others(h5py: Any, where: str, path: str, plan: Any, array: Array, guessed: 
         for n in range(plan.get_external_count()):
             raw, offset, size = plan.get_external(n)
             name = os.fsdecode(raw)
-            found.append(_beside(where, [os.path.abspath(name), os.path.join(folder, name)], name))
+            found.append(_beside(where, [places.abspath(name), os.path.join(folder, name)], name))
             held = min(left, int(size))
-            if offset + held > os.path.getsize(found[-1]):
+            if offset + held > places.getsize(found[-1]):
                 raise DataError(
                     f"{where}: {held:,} bytes of it lie in {found[-1]} from byte {offset:,} on, and that file ends at "
-                    f"{os.path.getsize(found[-1]):,}: it was cut off; copy it again"
+                    f"{places.getsize(found[-1]):,}: it was cut off; copy it again"
                 )
             left -= held
     return list(dict.fromkeys(found))
@@ -177,7 +180,7 @@ def _selected(space: Any, endless: int) -> int:
 
 
 def _beside(where: str, tried: list[str], name: str) -> str:
-    found = next((p for p in tried if os.path.isfile(p)), None)
+    found = next((p for p in tried if places.isfile(p)), None)
     if found is None:
         raise DataError(f"{where}: a part of it lies in {name}, which is not there; copy that file here too")
     return found
@@ -223,7 +226,7 @@ def _chunks(
         )
     table = np.zeros((number, 3), dtype=np.uint64)
     steps = [math.prod(grid[n + 1 :]) for n in range(len(grid))]
-    size = os.path.getsize(path)
+    size = places.getsize(path)
     strange: list[str] = []
 
     def visit(info: Any) -> bool | None:

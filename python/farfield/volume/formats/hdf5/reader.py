@@ -9,8 +9,8 @@ from __future__ import annotations
 import contextlib
 import itertools
 import math
-import os
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -18,6 +18,7 @@ import numpy as np
 
 from farfield.errors import DataError, FarfieldError, UnknownName, UsageError
 from farfield.runtime.optional_libraries import need
+from farfield.sources import places
 from farfield.volume.formats import number_parts
 from farfield.volume.formats.cf import auxiliary_coordinates
 from farfield.volume.formats.cf import axes as naming
@@ -35,7 +36,7 @@ from farfield.volume.formats.description import (
     text_of,
 )
 from farfield.volume.formats.hdf5 import kinds as hdf5_kinds
-from farfield.volume.formats.hdf5 import nexus
+from farfield.volume.formats.hdf5 import nexus, server_file
 from farfield.volume.formats.hdf5.chunks import place
 from farfield.volume.formats.hdf5.tree import attributes, datasets, few
 from farfield.volume.formats.options import Options, ReaderResources
@@ -54,6 +55,13 @@ def read(path: str, options: Options, resources: ReaderResources) -> Volume:
         UsageError: if h5py is not installed.
     """
     h5py = need("h5py", f"{path}: HDF5 and NetCDF-4 files")
+    if places.is_remote(path) and options.variable is not None:
+        with _read_errors(path):
+            target, name = server_file.followed(h5py, path, options.variable)
+        if target != path:
+            volume = read(target, replace(options, variable=name), resources)
+            volume.path, volume.reads = path, [path, *volume.reads]
+            return volume
     with _opened(h5py, path) as file:
         guessed: list[str] = []
         kind = hdf5_kinds.read(h5py, file, path, options, resources)
@@ -62,7 +70,7 @@ def read(path: str, options: Options, resources: ReaderResources) -> Volume:
         name, dataset, held = _chosen(h5py, file, path, options, guessed)
         # A link may lead into another file: offsets are those of that one.
         own = dataset.file.filename
-        at = path if os.path.realpath(own) == os.path.realpath(path) else own
+        at = path if places.is_remote(path) or places.realpath(own) == places.realpath(path) else own
         volume = _volume(h5py, path, at, dataset, _group_of(file, name), resources, guessed)
         names = [n for n, _ in held]
         if 1 < len(held) <= _MOST_OTHERS and name in names:
@@ -73,10 +81,16 @@ def read(path: str, options: Options, resources: ReaderResources) -> Volume:
 
 @contextlib.contextmanager
 def _opened(h5py: Any, path: str) -> Iterator[Any]:
-    """The file while it is read; what h5py says of a damaged one becomes a sentence about it."""
+    """The file while it is read."""
+    with _read_errors(path), _file(h5py, path) as file:
+        yield file
+
+
+@contextlib.contextmanager
+def _read_errors(path: str) -> Iterator[None]:
+    """What h5py says of a damaged file becomes a sentence about it."""
     try:
-        with _file(h5py, path) as file:
-            yield file
+        yield
     except FarfieldError:
         raise
     except (OSError, RuntimeError, KeyError, ValueError, TypeError, AttributeError) as error:
@@ -88,6 +102,8 @@ def _opened(h5py: Any, path: str) -> Iterator[Any]:
 
 def _file(h5py: Any, path: str) -> Any:
     """The file, without a lock; where this process has it open with one, as the library wants it, with one too."""
+    if places.is_remote(path):
+        return server_file.opened(h5py, path)
     try:
         return h5py.File(path, "r", locking=False)
     except OSError as error:

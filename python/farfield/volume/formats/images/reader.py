@@ -14,6 +14,7 @@ import numpy as np
 
 from farfield.errors import DataError, UsageError
 from farfield.runtime.optional_libraries import need
+from farfield.sources import list_files, places
 from farfield.sources.paths import natural, numbers_of
 from farfield.volume.formats import concurrent_headers, patterns
 from farfield.volume.formats.cache_conversion import converted
@@ -69,7 +70,7 @@ def images_in(path: str) -> list[str]:
     Raises:
         DataError: if the folder cannot be listed.
     """
-    if os.path.isfile(path):
+    if places.isfile(path):
         return [path]
     if patterns.is_pattern(path):
         return patterns.files_of(path)
@@ -80,8 +81,7 @@ def images_in(path: str) -> list[str]:
 def _by_kind(path: str) -> dict[str, list[str]]:
     """Images of a folder, by kind."""
     try:
-        with os.scandir(path) as entries:
-            names = [e.name for e in entries if not e.name.startswith(".") and e.is_file()]
+        names = [e.name for e in places.entries(path) if not e.name.startswith(".") and e.is_file()]
     except OSError as error:
         raise unreadable(path, error) from error
     by_kind: dict[str, list[str]] = {}
@@ -99,7 +99,7 @@ def _kind_of(path: str, files: Sequence[str]) -> str:
         UsageError: if a pattern matches images of several kinds.
     """
     kind = _SUFFIXES.get(os.path.splitext(files[0].lower())[1], "")
-    if os.path.isdir(path):
+    if places.isdir(path):
         return kind
     start = head(files[0], 4)
     kind = "PNG" if start == b"\x89PNG" else ("JPEG" if start.startswith(b"\xff\xd8") else "TIFF")
@@ -114,7 +114,7 @@ def _kind_of(path: str, files: Sequence[str]) -> str:
 
 def _left_out(path: str, kind: str, taken: int) -> list[str]:
     """The note about a folder's images of other kinds."""
-    by_kind = _by_kind(path) if os.path.isdir(path) else {}
+    by_kind = _by_kind(path) if places.isdir(path) else {}
     others = {k: names for k, names in by_kind.items() if k != kind}
     if not others:
         return []
@@ -128,7 +128,7 @@ def _left_out(path: str, kind: str, taken: int) -> list[str]:
 def others_in(path: str) -> str | None:
     """An image of an unsupported kind in a folder; None if there is none."""
     try:
-        return next((n for n in sorted(os.listdir(path)) if os.path.splitext(n.lower())[1] in _OTHERS), None)
+        return next((n for n in sorted(places.listdir(path)) if os.path.splitext(n.lower())[1] in _OTHERS), None)
     except OSError as error:
         raise unreadable(path, error) from error
 
@@ -203,7 +203,8 @@ def read(path: str, options: Options, resources: ReaderResources) -> Volume:
     if first.plain:
         rows = np.zeros((len(files), 3), dtype=np.uint64)
         rows[:, 0] = np.arange(len(files))
-        rows[:, 2] = [os.path.getsize(f) for f in files]
+        places.prefetch_stats(files)
+        rows[:, 2] = [places.getsize(f) for f in files]
         tables.append(table_of(rows))
         array.chunk = (1, *shape[1:])
         array.codecs = [{"name": kind.lower()}]
@@ -247,11 +248,11 @@ def name_of(path: str) -> str:
     >>> name_of("run/slice_*.png"), name_of("run/*.png")
     ('slice', 'run')
     """
-    if not os.path.isfile(path) and not patterns.is_pattern(path):
-        return os.path.basename(os.path.normpath(path)) or "images"
-    name = stem(path)
+    if not places.isfile(path) and not patterns.is_pattern(path):
+        return os.path.basename(places.normpath(path)) or "images"
+    name = stem(path.removeprefix("@") if list_files.is_list(path) else path)
     if patterns.is_pattern(path):
-        name = re.split(r"[*?\[]", name)[0].rstrip("-_. ") or os.path.basename(os.path.dirname(os.path.abspath(path)))
+        name = re.split(r"[*?\[]", name)[0].rstrip("-_. ") or os.path.basename(os.path.dirname(places.abspath(path)))
     return name or "images"
 
 
@@ -297,7 +298,7 @@ def _png(file: str, raw: bytes) -> _Slice:
 def _jpeg(file: str, raw: bytes) -> _Slice:
     if not raw.startswith(b"\xff\xd8"):
         raise DataError(f"{file}: this is no JPEG image, or was cut off; copy it again")
-    at, size, turned = 2, os.path.getsize(file), UPRIGHT
+    at, size, turned = 2, places.getsize(file), UPRIGHT
     while at + 10 <= size:
         # Thumbnails and colour profiles may precede the header, so each marker is read separately.
         part = raw[at : at + 10] if at + 10 <= len(raw) else head(file, 10, at)
@@ -325,7 +326,7 @@ def _pixels(files: Sequence[str], array: Array) -> Iterator[bytes]:
     mode = {1: "L", 3: "RGB", 4: "RGBA"}[array.length("c")]
     for file in files:
         try:
-            with pil.open(file) as image:
+            with pil.open(places.for_library(file)) as image:
                 yield image.convert(mode).tobytes()
         except (OSError, ValueError, SyntaxError, pil.DecompressionBombError) as error:
             raise DataError(f"{file}: this image cannot be read ({str(error)[:160]}); copy it again") from error

@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 
 from farfield.errors import UsageError
+from farfield.sources import places
 from farfield.sources.paths import numbers_of
 from farfield.volume.formats import contents, patterns
 from farfield.volume.formats.contents import Content
@@ -44,7 +45,7 @@ def chosen(path: str, files: Sequence[str], asked: str | None) -> tuple[str, lis
     """
     # A pattern selects its files itself.
     found = {"": list(files)} if patterns.is_pattern(path) and asked is None else series_of(files)
-    about = [Content(name or os.path.basename(os.path.abspath(path)), _about(group)) for name, group in found.items()]
+    about = [Content(name or os.path.basename(places.abspath(path)), _about(group)) for name, group in found.items()]
     if asked is not None:
         number = contents.chosen(path, "series of images", about, asked)
         return (*list(found.items())[number], about, number)

@@ -8,6 +8,7 @@ import re
 from dataclasses import replace
 
 from farfield.errors import DataError
+from farfield.sources import places
 from farfield.volume.formats.cache_conversion import converted
 from farfield.volume.formats.compression import unpacked
 from farfield.volume.formats.decimals import tidied
@@ -181,8 +182,8 @@ def _place(
             raise DataError(f"{path}: its slices are files of text, which are not read; write it again in binary")
         return _slices(path, said, folder, array, header, compressed, tables)
     else:
-        file, start = os.path.join(folder, said), max(0, header)
-        if not os.path.isfile(file):
+        file, start = places.join(folder, said), max(0, header)
+        if not places.isfile(file):
             raise DataError(f"{path}: its numbers lie in {file}, which is not there; copy it here too")
     if is_text:
         array.big_endian = False
@@ -210,7 +211,7 @@ def _place(
         array.place = contiguous(made.path, 0)
         return [file, made.path]
     if header == -1 and file != path:
-        start = max(0, os.path.getsize(file) - array.bytes)
+        start = max(0, places.getsize(file) - array.bytes)
     check_size(file, array.bytes, start, f"{text_of(array.shape)} numbers of {array.dtype}")
     array.place = contiguous(file, start)
     return [file]
@@ -240,14 +241,15 @@ def _slices(
     count = math.prod(array.shape[: rank - across])
     if len(names) != count or compressed:
         raise DataError(f"{path}: it names {len(names)} files for {count} slices (uncompressed); correct the header")
-    files = [os.path.join(folder, n) for n in names]
+    files = [places.join(folder, n) for n in names]
+    places.prefetch_stats(files)
     within = array.shape[rank - across :]
     each = array.bytes // count
     starts = []
     for file in files:
-        if not os.path.isfile(file):
+        if not places.isfile(file):
             raise DataError(f"{path}: a slice of it lies in {file}, which is not there; copy it here too")
-        start = max(0, os.path.getsize(file) - each) if header == -1 else header
+        start = max(0, places.getsize(file) - each) if header == -1 else header
         check_size(file, each, start, f"a slice of {text_of(within)} numbers of {array.dtype}")
         starts.append(start)
     if across == rank:

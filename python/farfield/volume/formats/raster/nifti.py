@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from farfield.errors import DataError
+from farfield.sources import places
 from farfield.volume.formats import number_parts
 from farfield.volume.formats.cache_conversion import converted
 from farfield.volume.formats.compression import beginning, codec_of, plain_name, unpacked
@@ -148,8 +149,10 @@ def _files(path: str) -> tuple[str, str | None]:
     """The file with the header, and the file with the numbers if it is another one."""
     root, suffix = os.path.splitext(plain_name(path))
     if suffix.lower() == ".img":
-        for other in (root + ".hdr", root + ".HDR", root + ".hdr.gz", root + ".hdr.bz2"):
-            if os.path.isfile(other):
+        tried = [root + ".hdr", root + ".HDR", root + ".hdr.gz", root + ".hdr.bz2"]
+        places.prefetch_stats(tried)
+        for other in tried:
+            if places.isfile(other):
                 return other, path
         raise DataError(f"{path}: its header {root}.hdr is not there; copy it here too")
     return path, None
@@ -157,8 +160,10 @@ def _files(path: str) -> tuple[str, str | None]:
 
 def _partner(header_file: str) -> str:
     root = os.path.splitext(plain_name(header_file))[0]
-    for other in (root + ".img", root + ".IMG", root + ".img.gz", root + ".img.bz2"):
-        if os.path.isfile(other):
+    tried = [root + ".img", root + ".IMG", root + ".img.gz", root + ".img.bz2"]
+    places.prefetch_stats(tried)
+    for other in tried:
+        if places.isfile(other):
             return other
     raise DataError(f"{header_file}: the numbers of this header, {root}.img, are not there; copy them here too")
 

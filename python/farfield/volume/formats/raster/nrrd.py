@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from farfield.errors import DataError
+from farfield.sources import places
 from farfield.volume.formats.cache_conversion import converted
 from farfield.volume.formats.compression import unpacked
 from farfield.volume.formats.decimals import tidied
@@ -274,7 +275,7 @@ def _place(header: _Header, array: Array, resources: ReaderResources) -> list[st
     first = [_after_lines(file, at, lines) for file, at in zip(files, first, strict=True)]
     if codec is None:
         starts = [
-            max(0, os.path.getsize(f) - each) if skip == -1 else at + skip for f, at in zip(files, first, strict=True)
+            max(0, places.getsize(f) - each) if skip == -1 else at + skip for f, at in zip(files, first, strict=True)
         ]
         for file, start in zip(files, starts, strict=True):
             check_size(file, each, start, f"{text_of(array.shape)} numbers of {array.dtype}")
@@ -327,17 +328,22 @@ def _data_files(header: _Header, array: Array) -> tuple[list[str], bool]:
                 f"{header.path}: its 'data file' is '{said}', which names no files ({error}); correct the header"
             ) from error
     else:
-        return [_found(header, os.path.join(folder, said))], False
+        return [_found(header, places.join(folder, said))], False
     if len(names) != array.shape[0]:
         raise DataError(
             f"{header.path}: it names {len(names)} files for {array.shape[0]} slices along its last axis; write it "
             "with one file a slice"
         )
-    return [_found(header, os.path.join(folder, n)) for n in names], True
+    return _all_found(header, [places.join(folder, n) for n in names]), True
+
+
+def _all_found(header: _Header, files: list[str]) -> list[str]:
+    places.prefetch_stats(files)
+    return [_found(header, file) for file in files]
 
 
 def _found(header: _Header, file: str) -> str:
-    if not os.path.isfile(file):
+    if not places.isfile(file):
         raise DataError(f"{header.path}: its numbers lie in {file}, which is not there; copy it here too")
     return file
 

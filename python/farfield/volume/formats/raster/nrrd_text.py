@@ -9,6 +9,7 @@ from decimal import Decimal
 import numpy as np
 
 from farfield.errors import DataError
+from farfield.sources import places
 from farfield.volume.formats.cache_conversion import PIECE
 from farfield.volume.formats.files import unreadable
 
@@ -30,7 +31,7 @@ def numbers_of(path: str, encoding: str, dtype: str, *, start: int, skip: int, c
     kept = b""
     left = count
     try:
-        with open(path, "rb") as file:
+        with places.open_binary(path) as file:
             file.seek(start + skip)
             while left > 0:
                 piece = file.read(PIECE)

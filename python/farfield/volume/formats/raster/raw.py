@@ -3,10 +3,10 @@ beside it."""
 
 from __future__ import annotations
 
-import os
 import re
 
 from farfield.errors import DataError, UsageError
+from farfield.sources import places
 from farfield.volume.formats.description import (
     Array,
     Channel,
@@ -34,7 +34,7 @@ def read(path: str, options: Options, resources: ReaderResources) -> Volume:
         UsageError: if the size of the volume is unknown.
         DataError: if the file has another size.
     """
-    size = os.path.getsize(path)
+    size = places.getsize(path)
     guessed: list[str] = []
     shape = options.shape
     if shape is None:

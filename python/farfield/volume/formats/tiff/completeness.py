@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import re
 import struct
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 from farfield.errors import DataError
+from farfield.sources import places
 from farfield.volume.formats.tiff.pages import Part
 
 _BEYOND = re.compile(r"TiffTag (\d+) @\d+> invalid value offset (\d+)")
@@ -124,7 +124,7 @@ def _check_imagej(path: str, file: Any) -> None:
     frames, slices, channels = each
     # Samples of a pixel may count as channels.
     images = frames * slices * (1 if channels in (page.shaped[0], page.shaped[4]) else channels)
-    start, size = page.dataoffsets[0], os.path.getsize(path)
+    start, size = page.dataoffsets[0], places.getsize(path)
     if images > 1 and start + images * page.nbytes > size:
         raise DataError(
             f"{path}: ImageJ's description says {images:,} images of {page.nbytes:,} bytes from byte {start:,} on, and the file "
@@ -141,7 +141,7 @@ def check_ends(path: str, parts: Iterable[Part]) -> None:
     sizes: dict[str, int] = {}
     for n, part in enumerate(parts):
         if part.file not in sizes:
-            sizes[part.file] = os.path.getsize(part.file)
+            sizes[part.file] = places.getsize(part.file)
         size = sizes[part.file]
         end = max((int(o) + int(c) for o, c in zip(part.offsets, part.counts, strict=False)), default=0)
         if end > size:

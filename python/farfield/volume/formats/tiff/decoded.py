@@ -11,6 +11,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from farfield.errors import DataError, FarfieldError
+from farfield.sources import places
 from farfield.volume.formats import number_parts
 from farfield.volume.formats.description import Array
 
@@ -246,7 +247,7 @@ def slices(
         DataError: if one is too large, or if tifffile cannot decode it.
     """
     for file in files:
-        with tifffile.TiffFile(file) as opened:
+        with tifffile.TiffFile(places.for_library(file)) as opened:
             page = opened.pages[0]
             if array.bytes // len(files) > LARGEST:
                 raise DataError(

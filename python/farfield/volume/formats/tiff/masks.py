@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from farfield import _core
 from farfield.errors import DataError
 from farfield.runtime.resources import decoding
+from farfield.sources import places
 from farfield.volume.formats.cache_conversion import converted
 from farfield.volume.formats.description import Array, Channel, Level, Volume, colour_channels, contiguous, describe
 from farfield.volume.formats.options import ReaderResources
@@ -86,10 +87,10 @@ class Masks:
         if _first(shown) > min((_first(s) for s in series if _is_whole(s)), default=0):
             return None
         beside = path + ".msk"
-        if not os.path.isfile(beside):
+        if not places.isfile(beside):
             return None
         try:
-            file = stack.enter_context(tifffile.TiffFile(beside))
+            file = stack.enter_context(tifffile.TiffFile(places.for_library(beside)))
             pages = {_size(p): p for s in file.series for level in s.levels for p in [level.keyframe]}
         except Exception as error:  # tifffile raises any exception for a damaged directory
             raise DataError(

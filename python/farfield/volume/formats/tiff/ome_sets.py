@@ -10,6 +10,7 @@ from xml.etree import ElementTree
 
 from farfield.errors import DataError
 from farfield.runtime.optional_libraries import need
+from farfield.sources import places
 from farfield.volume.formats.files import document, head, local_name, unreadable, xml
 from farfield.volume.formats.library_logs import heard
 from farfield.volume.formats.patterns import is_pattern
@@ -44,7 +45,8 @@ def of_companion(path: str) -> tuple[str, str | None]:
             "OME-Zarr (bfconvert, bioformats2raw)"
         )
     folder = os.path.dirname(path)
-    main = next((f for name in named if os.path.isfile(f := os.path.join(folder, name))), None)
+    places.prefetch_stats([places.join(folder, name) for name in named])
+    main = next((f for name in named if places.isfile(f := places.join(folder, name))), None)
     if main is None:
         few = ", ".join(named[:6]) + (", ..." if len(named) > 6 else "")
         raise DataError(f"{path}: none of the TIFF files that it names is there ({few}); copy them here, beside it")
@@ -65,10 +67,10 @@ def described_by(path: str, file: Any) -> str | None:
     name = _metadata_file(xml(path, file.ome_metadata))
     if name is None:
         return None
-    found = os.path.join(os.path.dirname(path), name)
-    if not os.path.isfile(found):
+    found = places.join(os.path.dirname(path), name)
+    if not places.isfile(found):
         raise _alone(path, name)
-    if os.path.realpath(found) == os.path.realpath(path) or _sends_on(found):
+    if places.realpath(found) == places.realpath(path) or _sends_on(found):
         raise DataError(
             f"{path}: its OME-XML says that {name} describes the images, and that does not; write the set again, or give the "
             "source as a pattern of its files, which are slices then"
@@ -110,7 +112,7 @@ def _by_uuid(folder: str, but: str) -> dict[str, str]:
     """Names of the OME-TIFFs of a folder, by UUID."""
     found: dict[str, str] = {}
     try:
-        names = sorted(n for n in os.listdir(folder) if n != but and n.lower().endswith((".tif", ".tiff")))
+        names = sorted(n for n in places.listdir(folder) if n != but and n.lower().endswith((".tif", ".tiff")))
     except OSError as error:
         raise unreadable(folder, error) from error
     for name in names:
@@ -137,7 +139,7 @@ def missing(path: str, file: Any) -> str:
     if not file.is_ome or not file.ome_metadata:
         return ""
     folder = os.path.dirname(file.filehandle.path)
-    lost = [n for n in _named(xml(path, file.ome_metadata)) if not os.path.isfile(os.path.join(folder, n))]
+    lost = [n for n in _named(xml(path, file.ome_metadata)) if not places.isfile(places.join(folder, n))]
     return ", ".join(lost[:6]) + (f" and {len(lost) - 6} more" if len(lost) > 6 else "")
 
 
@@ -165,8 +167,8 @@ def main_file(path: str, files: Sequence[str]) -> str | None:
     # Files with numbers only name the file with the XML.
     name = None if root is None else _metadata_file(root)
     if name is not None:
-        main = os.path.join(os.path.dirname(files[0]), name)
-        if not name or not os.path.isfile(main):
+        main = places.join(os.path.dirname(files[0]), name)
+        if not name or not places.isfile(main):
             if is_pattern(path):
                 return None
             raise _alone(files[0], name)
@@ -194,7 +196,7 @@ def _about(file: str) -> ElementTree.Element | None:
     """The OME-XML of a TIFF; None without it, or for a damaged file, which readers report."""
     tifffile = need("tifffile", f"{file}: TIFF files")
     try:
-        with heard("tifffile"), tifffile.TiffFile(file) as opened:
+        with heard("tifffile"), tifffile.TiffFile(places.for_library(file)) as opened:
             return xml(file, opened.ome_metadata) if opened.is_ome and opened.ome_metadata else None
     except Exception:  # tifffile raises any exception for a damaged directory
         return None

@@ -15,6 +15,7 @@ import numpy as np
 
 from farfield.errors import DataError, FarfieldError
 from farfield.runtime.optional_libraries import need
+from farfield.sources import places
 from farfield.volume.formats.cache_conversion import converted
 from farfield.volume.formats.description import (
     IDENTITY,
@@ -45,6 +46,7 @@ from farfield.volume.formats.tiff import mixed_codings as tiff_mixed
 from farfield.volume.formats.tiff import ome_sets as tiff_set
 from farfield.volume.formats.tiff import pages as tiff_pages
 from farfield.volume.formats.tiff import placement as tiff_placed
+from farfield.volume.formats.tiff import server_files
 from farfield.volume.formats.tiff.large_strips import strip_pieces
 from farfield.volume.formats.tiff.mixed_codings import Way
 from farfield.volume.formats.tiff.pages import Part
@@ -73,9 +75,9 @@ def read(path: str, options: Options, resources: ReaderResources) -> Volume:
     main, about = tiff_set.of_companion(path)
     try:
         if about is None:
-            with heard("tifffile"), tifffile.TiffFile(main) as file:
+            with heard("tifffile"), server_files.opened(tifffile, main) as file:
                 about = tiff_set.completed(main, file)
-        with heard("tifffile") as complaints, tifffile.TiffFile(main, omexml=about) as file:
+        with heard("tifffile") as complaints, server_files.opened(tifffile, main, omexml=about) as file:
             other = None if about else tiff_set.described_by(path, file)
             if other is None:
                 tiff_whole.check_chain(main, file)
@@ -396,7 +398,7 @@ def _files(parts: Sequence[Part], reads: list[str]) -> tuple[list[str], list[int
 
 
 def _need_bytes(path: str, file: str, start: int, array: Array) -> None:
-    size = os.path.getsize(file)
+    size = places.getsize(file)
     if start + array.bytes > size:
         raise DataError(
             f"{path}: its {text_of(array.shape)} numbers of {array.dtype} need {array.bytes:,} bytes from byte {start:,} on, and "
@@ -457,7 +459,8 @@ def _segments(
     """File, offset and length of each strip or tile, checked against the files' sizes."""
     # Sized by data that were read, so that a header alone allocates nothing.
     table = np.zeros((sum(len(p.offsets) for p in parts), 3), dtype=np.uint64)
-    sizes = [os.path.getsize(f) for f in files]
+    places.prefetch_stats(files)
+    sizes = [places.getsize(f) for f in files]
     for n, page in enumerate(parts):
         offsets, counts = page.offsets, page.counts
         if len(offsets) != across or len(counts) != across:

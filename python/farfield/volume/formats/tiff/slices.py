@@ -13,6 +13,7 @@ import numpy as np
 
 from farfield.errors import DataError, FarfieldError
 from farfield.runtime.optional_libraries import need
+from farfield.sources import places
 from farfield.volume.formats import concurrent_headers
 from farfield.volume.formats.cache_conversion import converted
 from farfield.volume.formats.description import Array, Level, Volume, contiguous, dtype_of
@@ -170,7 +171,7 @@ def _opened(tifffile: Any, file: str) -> Iterator[Any]:
         DataError: if it has several pages, or cannot be read.
     """
     try:
-        with overheard("tifffile") as complaints, tifffile.TiffFile(file) as opened:
+        with overheard("tifffile") as complaints, tifffile.TiffFile(places.for_library(file)) as opened:
             pages, page = len(opened.pages), opened.pages[0]
             if pages > 1 or complaints:
                 what = f"has {pages} pages" if pages > 1 else f"is not whole ({complaints[0][:120]})"

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from farfield.errors import DataError, UsageError
+from farfield.sources import places
 from farfield.volume.formats.files import document, head, json_object, local_name, xml
 from farfield.volume.formats.vtk.multiblock import (
     Block,
@@ -77,7 +78,8 @@ def steps_of(path: str, remarks: list[str] | None = None) -> list[Step]:
     entries = _of_json(path) if is_series else _of_xml(path)
     if not entries:
         raise DataError(f"{path}: this collection names no files; write it again")
-    missing = next((e.file for e in entries if not os.path.isfile(e.file)), None)
+    places.prefetch_stats([e.file for e in entries])
+    missing = next((e.file for e in entries if not places.isfile(e.file)), None)
     if missing is not None:
         raise DataError(f"{path}: its file {missing} is not there; copy it here too, or take it out of the collection")
     if any(e.time is None for e in entries):
@@ -95,7 +97,7 @@ def steps_of(path: str, remarks: list[str] | None = None) -> list[Step]:
         if at is None:
             there.append(entry)
             continue
-        if os.path.realpath(there[at].file) != os.path.realpath(entry.file):
+        if places.realpath(there[at].file) != places.realpath(entry.file):
             passed.append(f"{os.path.basename(there[at].file)} at {entry.time:g}")
         there[at] = entry
     if passed and remarks is not None:
@@ -118,7 +120,7 @@ class _Regions:
     def __call__(self, before: _Entry, entry: _Entry) -> bool:
         if before.part != entry.part:
             return False
-        if not self._by_place or os.path.realpath(before.file) == os.path.realpath(entry.file):
+        if not self._by_place or places.realpath(before.file) == places.realpath(entry.file):
             return True
         one, other = outset(before.file), outset(entry.file)
         if one is None or other is None:
@@ -196,9 +198,10 @@ def steps_named(files: Sequence[str], remarks: list[str], left_out: list[str]) -
     Raises:
         DataError: if a collection or a file of blocks is damaged, or one of its files is not there.
     """
-    single = len(files) == 1 and os.path.isfile(files[0]) and is_collection(head(files[0], 4096))
+    single = len(files) == 1 and places.isfile(files[0]) and is_collection(head(files[0], 4096))
     steps = steps_of(files[0], remarks) if single else [Step((Block(file),), None) for file in files]
-    if not all(os.path.isfile(part.file) for step in steps for part in step.parts):
+    places.prefetch_stats([part.file for step in steps for part in step.parts])
+    if not all(places.isfile(part.file) for step in steps for part in step.parts):
         return steps
     passed: dict[str, str] = {}
     found = []

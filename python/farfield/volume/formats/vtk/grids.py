@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from farfield.errors import DataError
+from farfield.sources import places
 from farfield.volume.formats.cache_conversion import PIECE
 from farfield.volume.formats.description import Array
 from farfield.volume.formats.vtk.arrays import TYPES, Reader
@@ -74,8 +75,8 @@ class Grid:
 @contextmanager
 def reading(grid: Grid) -> Iterator[None]:
     """The file is open meanwhile, and `grid.reader` reads it: of thousands of blocks not all are open at once."""
-    length = os.path.getsize(grid.path)
-    with open(grid.path, "rb") as file:
+    length = places.getsize(grid.path)
+    with places.open_binary(grid.path) as file:
         grid.reader = Reader(grid.path, file, length, encoding_of(grid.found))
         yield
 
@@ -87,8 +88,8 @@ def grid_of(path: str, scratch: Path) -> Grid:
         DataError: if the file is damaged, of another kind, or its points are in no order.
         OSError: if it cannot be read.
     """
-    length = os.path.getsize(path)
-    with open(path, "rb") as file:
+    length = places.getsize(path)
+    with places.open_binary(path) as file:
         found = whole_outline(path, file, length)
         if not found.pieces:
             raise DataError(f"{path}: it holds no <Piece>, and so no numbers; write it again")

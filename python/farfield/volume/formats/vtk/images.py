@@ -10,7 +10,6 @@ All else is converted into the cache.
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from functools import partial
 from typing import BinaryIO
@@ -18,6 +17,7 @@ from typing import BinaryIO
 import numpy as np
 
 from farfield.errors import DataError
+from farfield.sources import places
 from farfield.volume.formats import contents
 from farfield.volume.formats.cache_conversion import converted
 from farfield.volume.formats.contents import Content
@@ -53,9 +53,9 @@ def read(path: str, options: Options, resources: ReaderResources) -> Volume:
         DataError: if the file is damaged, or of another kind.
         UnknownName: if `options.variable` names no array.
     """
-    length = os.path.getsize(path)
+    length = places.getsize(path)
     try:
-        with open(path, "rb") as file:
+        with places.open_binary(path) as file:
             found = whole_outline(path, file, length)
             return _volume(found, file, length, options, resources)
     except OSError as error:

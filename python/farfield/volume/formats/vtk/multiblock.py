@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from xml.etree.ElementTree import Element
 
 from farfield.errors import DataError
+from farfield.sources import places
 from farfield.volume.formats.files import document, head, local_name, xml
 from farfield.volume.formats.vtk.arrays import Reader
 from farfield.volume.formats.vtk.outline import encoding_of, outline
@@ -72,8 +73,10 @@ def blocks_of(path: str, name: str = "", depth: int = 0) -> list[Block]:
     if depth > _DEEPEST:
         raise DataError(f"{path}: its blocks are files that list blocks, nested too deeply; write it again")
     found: list[Block] = []
-    for block in _listed(path, xml(path, document(path)), name):
-        if not os.path.isfile(block.file):
+    listed = _listed(path, xml(path, document(path)), name)
+    places.prefetch_stats([block.file for block in listed])
+    for block in listed:
+        if not places.isfile(block.file):
             raise DataError(
                 f"{path}: its block {block.file} is not there; copy it here too, or take it out of {os.path.basename(path)}"
             )
@@ -87,8 +90,8 @@ def blocks_of(path: str, name: str = "", depth: int = 0) -> list[Block]:
 
 def time_of_blocks(path: str) -> float | None:
     """The time under `TimeValue` of a file that lists blocks; None where it says none, NaN where that is not one number."""
-    length = os.path.getsize(path)
-    with open(path, "rb") as file:
+    length = places.getsize(path)
+    with places.open_binary(path) as file:
         found = outline(path, file, length)
         try:
             return time_of(found, Reader(path, file, length, encoding_of(found)))
@@ -102,15 +105,15 @@ def beside(path: str, name: str) -> str:
     >>> beside("run/a.pvd", "parts/b.vts"), beside("run/a.pvd", "no\\such.vts")
     ('run/parts/b.vts', 'run/no/such.vts')
     """
-    found = os.path.join(os.path.dirname(path), name)
-    return found if os.path.exists(found) else os.path.join(os.path.dirname(path), name.replace("\\", "/"))
+    found = places.join(os.path.dirname(path), name)
+    return found if places.exists(found) else places.join(os.path.dirname(path), name.replace("\\", "/"))
 
 
 def distinct(blocks: Iterable[Block]) -> list[Block]:
     """Blocks without those whose file came before."""
     found: dict[str, Block] = {}
     for block in blocks:
-        found.setdefault(os.path.realpath(block.file), block)
+        found.setdefault(places.realpath(block.file), block)
     return list(found.values())
 
 

@@ -7,6 +7,7 @@ from typing import BinaryIO
 
 from farfield.errors import DataError
 from farfield.runtime.run_context import once
+from farfield.sources import places
 from farfield.volume.formats.files import unreadable
 from farfield.volume.formats.vtk.legacy import is_legacy_grid, legacy_outline
 from farfield.volume.formats.vtk.outline import Outline, Piece, encoding_of, outline, settle
@@ -21,7 +22,7 @@ def whole_outline(path: str, file: BinaryIO, length: int) -> Outline:
     Raises:
         DataError: naming the file, or the piece, that is damaged, missing, or unlike the others.
     """
-    return once(("vtk outline", os.path.realpath(path), path), lambda: _whole_outline(path, file, length))
+    return once(("vtk outline", places.realpath(path), path), lambda: _whole_outline(path, file, length))
 
 
 def _whole_outline(path: str, file: BinaryIO, length: int) -> Outline:
@@ -39,7 +40,7 @@ def _whole_outline(path: str, file: BinaryIO, length: int) -> Outline:
     for listed in found.pieces:
         if not listed.source:
             raise DataError(f"{path}: one of its pieces names no file (Source); write it again")
-        name = os.path.join(os.path.dirname(path), listed.source)
+        name = places.join(os.path.dirname(path), listed.source)
         if name not in files:
             files[name] = _piece(path, name, kind, found.grid)
         pieces += _of_file(path, files[name], listed)
@@ -50,13 +51,13 @@ def _whole_outline(path: str, file: BinaryIO, length: int) -> Outline:
 
 
 def _piece(path: str, name: str, kind: str, grid: dict[str, str]) -> Outline:
-    if not os.path.isfile(name):
+    if not places.isfile(name):
         raise DataError(
             f"{path}: its piece {name} is not there; copy it here too, or write {os.path.basename(path)} again"
         )
     try:
-        with open(name, "rb") as file:
-            found = outline(name, file, os.path.getsize(name))
+        with places.open_binary(name) as file:
+            found = outline(name, file, places.getsize(name))
     except OSError as error:
         if isinstance(error, DataError):
             raise

@@ -7,7 +7,6 @@ but of duplicates (ghosts of the lowest bit) what the piece says that has the po
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -17,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from farfield.errors import DataError
+from farfield.sources import places
 from farfield.volume.formats.cache_conversion import PIECE
 from farfield.volume.formats.decimals import decimals
 from farfield.volume.formats.description import Array, planes, text_of
@@ -38,8 +38,8 @@ def reader_of(piece: Piece, reader: Reader) -> Iterator[Reader]:
         return
     path = piece.file.path
     try:
-        with open(path, "rb") as file:
-            yield Reader(path, file, os.path.getsize(path), encoding_of(piece.file))
+        with places.open_binary(path) as file:
+            yield Reader(path, file, places.getsize(path), encoding_of(piece.file))
     except OSError as error:
         if isinstance(error, DataError):
             raise

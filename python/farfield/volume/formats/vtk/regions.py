@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
@@ -12,7 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from farfield.errors import DataError
+from farfield.errors import AccessError, DataError
+from farfield.sources import places
 from farfield.volume.formats.cache_conversion import identity
 from farfield.volume.formats.files import head
 from farfield.volume.formats.vtk.arrays import Reader
@@ -103,6 +103,8 @@ def _outset(path: str, _of: str) -> tuple[Any, ...] | None:
     try:
         for dims, points in _points_of(path):
             return dims, tuple(float(v) for v in points[0])
+    except AccessError:
+        raise
     except (OSError, DataError):  # whoever reads it says what is wrong
         return None
     return None
@@ -116,6 +118,8 @@ def _spread_of(path: str, _of: str) -> Spread | None:
             if size is not None:
                 dims.append(size)
             sums.add(points)
+    except AccessError:
+        raise
     except (OSError, DataError):  # whoever reads it says what is wrong
         return None
     return sums.spread(dims) if sums.count else None
@@ -128,8 +132,8 @@ def _points_of(path: str) -> Iterator[tuple[tuple[int, int, int] | None, NDArray
             if unread(block.file) is None:
                 yield from _points_of(block.file)
         return
-    with open(path, "rb") as file:
-        length = os.path.getsize(path)
+    with places.open_binary(path) as file:
+        length = places.getsize(path)
         found = whole_outline(path, file, length)
         if found.kind not in _GRIDS or not found.pieces:
             return

@@ -4,12 +4,12 @@ blocks of several; `.pvts`, `.pvtr`, `.pvti` of such pieces. `farfield.flow.form
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Sequence
 from functools import lru_cache
 
-from farfield.errors import DataError
+from farfield.errors import AccessError, DataError
+from farfield.sources import places
 from farfield.volume.formats.cache_conversion import identity
 from farfield.volume.formats.files import unreadable
 from farfield.volume.formats.options import ReaderResources
@@ -39,7 +39,7 @@ def is_zone(path: str, start: bytes | None = None) -> bool:
     """
     try:
         if start is None:
-            with open(path, "rb") as file:
+            with places.open_binary(path) as file:
                 start = file.read(_HEAD)
         if not is_grid(start):
             return False
@@ -50,6 +50,8 @@ def is_zone(path: str, start: bytes | None = None) -> bool:
         own = identity(path)
         files = _files_of(path, own) if kind is not None and kind[1] else (path,)
         return _is_zone(path, own if files == (path,) else "\n".join(map(identity, files)))
+    except AccessError:
+        raise
     except (OSError, DataError):
         return False
 
@@ -57,16 +59,16 @@ def is_zone(path: str, start: bytes | None = None) -> bool:
 @lru_cache(maxsize=1024)
 def _files_of(path: str, _identity: str) -> tuple[str, ...]:
     """A file, and those of its pieces."""
-    with open(path, "rb") as file:
-        return tuple(files_of(whole_outline(path, file, os.path.getsize(path))))
+    with places.open_binary(path) as file:
+        return tuple(files_of(whole_outline(path, file, places.getsize(path))))
 
 
 @lru_cache(maxsize=1024)
 def _is_zone(path: str, _identities: str) -> bool:
     """As `is_zone`; asked for several times a command, and numbers in the text of a file are passed over each time."""
     try:
-        with open(path, "rb") as file:
-            length = os.path.getsize(path)
+        with places.open_binary(path) as file:
+            length = places.getsize(path)
             found = whole_outline(path, file, length)
             if found.kind == "StructuredGrid":
                 return True
@@ -82,6 +84,8 @@ def _is_zone(path: str, _identities: str) -> bool:
             if hides_any(found, Reader(path, file, length, encoding_of(found))):
                 return True
             return _has_flow(found, whole)
+    except AccessError:
+        raise
     except (OSError, DataError):
         return False
 
@@ -99,13 +103,15 @@ def holds_flow(grid: Grid) -> bool:
 def is_flow_image(path: str) -> bool:
     """Whether a file is a volume, too: an image, or a rectilinear grid of even spacing."""
     try:
-        with open(path, "rb") as file:
-            length = os.path.getsize(path)
+        with places.open_binary(path) as file:
+            length = places.getsize(path)
             found = whole_outline(path, file, length)
             if found.kind != "RectilinearGrid":
                 return found.kind == "ImageData"
             whole = extent_of(path, "WholeExtent", found.grid.get("WholeExtent", ""))
             return all(map(is_even, coordinates_of(found, Reader(path, file, length, encoding_of(found)), whole)))
+    except AccessError:
+        raise
     except (OSError, DataError):
         return False
 

@@ -12,11 +12,13 @@ from contextvars import ContextVar
 from typing import Any
 
 from farfield.errors import DataError, FarfieldError
+from farfield.sources import places
 from farfield.volume.formats import number_parts
 from farfield.volume.formats.cache_conversion import converted, identity
 from farfield.volume.formats.description import contiguous
 from farfield.volume.formats.hdf5.chunks import boxes
 from farfield.volume.formats.options import ReaderResources
+from farfield.volume.formats.zarr import server_store
 from farfield.volume.formats.zarr.codecs import UndecodedError
 from farfield.volume.formats.zarr.nodes import Node
 from farfield.volume.formats.zarr.zip_files import Mount
@@ -59,6 +61,10 @@ def settle(node: Node, resources: ReaderResources) -> list[str]:
             return []
         except UndecodedError as error:
             why = error
+    if mounted is None and not places.can_list(node.path):
+        raise DataError(
+            f"{why}; zarr-python decodes it, from a place that lists its files, as this server does not: copy the store here"
+        ) from why
     try:
         opened = _opened(node, mounted)
     except ImportError as error:
@@ -99,9 +105,9 @@ def _opened(node: Node, mounted: Mount | None) -> Any:
     """The array, as zarr-python has it: of a zip file within that."""
     zarr = importlib.import_module("zarr")
     if mounted is None:
-        return zarr.open_array(node.path, mode="r")
+        return zarr.open_array(server_store.of(zarr, node.path) if places.is_remote(node.path) else node.path, mode="r")
     store = zarr.storage.ZipStore(mounted.path, mode="r")
-    inside = os.path.relpath(node.path, mounted.folder).replace(os.sep, "/")
+    inside = places.relpath(node.path, mounted.folder).replace(os.sep, "/")
     return zarr.open_array(store, path=mounted.root + ("" if inside == "." else inside), mode="r")
 
 
@@ -128,9 +134,13 @@ def _missing(opened: Any) -> int:
 def _state(path: str) -> str:
     """A digest of what all its files were when they were written last."""
     digest = hashlib.sha256()
-    for folder, inner, names in os.walk(path):
+    for folder, inner, names in places.walk(path):
         inner.sort()
+        places.prefetch_versions([places.join(folder, name) for name in names])
         for name in sorted(names):
+            if places.is_remote(path):
+                digest.update(f"{folder}/{name} {places.version(places.join(folder, name))}\n".encode())
+                continue
             found = os.stat(os.path.join(folder, name))
             digest.update(f"{folder}/{name} {found.st_size} {found.st_mtime_ns}\n".encode())
     return digest.hexdigest()[:20]

@@ -14,10 +14,12 @@ from typing import Any
 import numpy as np
 
 from farfield.errors import DataError
+from farfield.sources import places
 from farfield.volume.formats import number_parts
 from farfield.volume.formats.description import Array, dtype_of, text_of
 from farfield.volume.formats.files import json_object, unreadable
 from farfield.volume.formats.zarr import codecs as zarr_codecs
+from farfield.volume.formats.zarr import consolidated
 from farfield.volume.formats.zarr.codecs import whole_numbers
 
 _MOST_NODES = 10_000
@@ -67,13 +69,21 @@ class Node:
 
 def kind_of(path: str) -> str | None:
     """`array`, `group` or `v3` (either; its document says) of a folder; None where it is no node."""
-    if os.path.isfile(os.path.join(path, "zarr.json")):
+    consolidated.look(path)
+    if places.isfile(os.path.join(path, "zarr.json")):
         return "v3"
-    if os.path.isfile(os.path.join(path, ".zarray")):
+    if places.isfile(os.path.join(path, ".zarray")):
         return "array"
-    if any(os.path.isfile(os.path.join(path, name)) for name in (".zgroup", ".zattrs", ".zmetadata")):
+    if any(places.isfile(os.path.join(path, name)) for name in (".zgroup", ".zattrs", ".zmetadata")):
         return "group"
     return None
+
+
+def prefetch(folders: Sequence[str]) -> None:
+    """Asks for the documents of folders at a server at once."""
+    names = [places.join(folder, name) for folder in folders if places.is_remote(folder) for name in places.DOCUMENTS]
+    places.prefetch_stats(names)
+    places.prefetch_files([name for name in names if places.isfile(name)])
 
 
 def open_node(path: str) -> Group | Node | None:
@@ -108,7 +118,7 @@ def open_node(path: str) -> Group | Node | None:
         except zarr_codecs.UndecodedError as error:
             return _opaque(path, document, found, attributes, error)
     beside = os.path.join(path, ".zattrs")
-    attributes = json_object(beside) if os.path.isfile(beside) else {}
+    attributes = json_object(beside) if places.isfile(beside) else {}
     if kind == "group":
         return Group(path, 2, attributes)
     document = os.path.join(path, ".zarray")
@@ -155,17 +165,31 @@ def filled(nodes: Sequence[Node]) -> list[str]:
     ]
 
 
+def can_list(path: str) -> bool:
+    """Whether the nodes below a group are known, or can be asked for."""
+    return places.can_list(path) or consolidated.is_known(path)
+
+
 def children(path: str) -> Iterator[str]:
     """Folders below a group that are nodes, by name.
 
     Raises:
         DataError: if the folder cannot be listed.
     """
+    if not can_list(path):
+        raise DataError(
+            f"{path}: this server does not say what its folders hold, and this group has no consolidated metadata; name an array "
+            f"of it ({path}/NAME), or write these (zarr.consolidate_metadata)"
+        )
     try:
-        with os.scandir(path) as entries:
-            found = sorted(entry.path for entry in entries if entry.is_dir() and not entry.name.startswith("."))
+        if consolidated.is_known(path):
+            found = consolidated.children(path)
+        else:
+            inside = places.entries(path)
+            found = sorted(entry.path for entry in inside if entry.is_dir() and not entry.name.startswith("."))
     except OSError as error:
         raise unreadable(path, error) from error
+    prefetch(found)
     yield from (child for child in found if kind_of(child) is not None)
 
 
@@ -176,8 +200,8 @@ def arrays_below(path: str, deepest: int = _DEEPEST) -> list[str]:
     while waiting and len(found) < _MOST_NODES:
         folder, depth = waiting.pop(0)
         for child in children(folder):
-            is_array = os.path.isfile(os.path.join(child, ".zarray"))
-            if not is_array and os.path.isfile(os.path.join(child, "zarr.json")):
+            is_array = places.isfile(os.path.join(child, ".zarray"))
+            if not is_array and places.isfile(os.path.join(child, "zarr.json")):
                 is_array = json_object(os.path.join(child, "zarr.json")).get("node_type") == "array"
             if is_array:
                 found.append(child)
@@ -188,10 +212,10 @@ def arrays_below(path: str, deepest: int = _DEEPEST) -> list[str]:
 
 def lost_arrays(group: Group) -> list[str]:
     """Arrays that a group's consolidated metadata name, and whose own documents are not there: they were not copied along."""
-    consolidated = os.path.join(group.path, ".zmetadata" if group.version == 2 else "zarr.json")
-    if not os.path.isfile(consolidated):
+    listing = os.path.join(group.path, ".zmetadata" if group.version == 2 else "zarr.json")
+    if not places.isfile(listing):
         return []
-    found = json_object(consolidated)
+    found = json_object(listing)
     about = found if group.version == 2 else found.get("consolidated_metadata")
     listed = about.get("metadata") if isinstance(about, Mapping) else None
     if not isinstance(listed, Mapping):

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from farfield.errors import DataError, UsageError
+from farfield.sources import places
 from farfield.volume.formats import contents
 from farfield.volume.formats.cf.axes import by_name
 from farfield.volume.formats.contents import Content
@@ -20,7 +21,7 @@ from farfield.volume.formats.files import json_object
 from farfield.volume.formats.options import ReaderResources
 from farfield.volume.formats.units import in_common, unit
 from farfield.volume.formats.zarr.decoded import settle, tables_of
-from farfield.volume.formats.zarr.nodes import Group, Node, children, filled, kind_of, open_node
+from farfield.volume.formats.zarr.nodes import Group, Node, children, filled, kind_of, open_node, prefetch
 from farfield.volume.formats.zarr.ome_transforms import agree, anatomy_of, by_size, is_number, placed
 
 _VERSIONS = re.compile(r"0\.[1-6](\.?(dev)?\d+)*")
@@ -51,13 +52,13 @@ def image_in(group: Group) -> tuple[Group, Mapping[str, Any]]:
     path = group.path
     if "plate" in found:
         wells = [w.get("path") for w in _list(_object(found["plate"]).get("wells")) if isinstance(w, Mapping)]
-        named = [os.path.join(path, str(w), "0") for w in wells if w]
+        named = [places.join(path, f"{w}/0") for w in wells if w]
         raise UsageError(
             f"{path}: this is a plate of {len(wells)} wells, not one image; name an image of it: {_few(named)}"
         )
     if "well" in found:
         images = [i.get("path") for i in _list(_object(found["well"]).get("images")) if isinstance(i, Mapping)]
-        named = [os.path.join(path, str(i)) for i in images if i is not None]
+        named = [places.join(path, str(i)) for i in images if i is not None]
         raise UsageError(
             f"{path}: this is a well of {len(images)} images, not one image; name one of them: {_few(named)}"
         )
@@ -84,14 +85,14 @@ def _series(path: str) -> list[str]:
     inner = _group(os.path.join(path, "OME"))
     listed = (attributes_of(inner) or {}).get("series") if isinstance(inner, Group) else None
     if isinstance(listed, list) and all(isinstance(s, str) for s in listed):
-        return [os.path.join(path, s) for s in listed]
+        return [places.join(path, s) for s in listed]
     return [child for child in children(path) if os.path.basename(child) != "OME"]
 
 
 def image_of(node: Node) -> tuple[Group, str] | None:
     """The image that an array is a level of, and the level's name in it; None of other arrays."""
-    at = os.path.normpath(node.path)
-    folder = os.path.dirname(at) or os.path.dirname(os.path.abspath(at))
+    at = places.normpath(node.path)
+    folder = places.dirname(at) or os.path.dirname(places.abspath(at))
     for _ in range(2):  # levels may lie in a group of their own
         try:
             group = _group(folder)
@@ -103,9 +104,9 @@ def image_of(node: Node) -> tuple[Group, str] | None:
         if isinstance(group, Group) and isinstance(first, Mapping):
             for dataset in _list(first.get("datasets")):
                 name = dataset.get("path") if isinstance(dataset, Mapping) else None
-                if isinstance(name, str) and os.path.normpath(name) == os.path.relpath(at, folder):
+                if isinstance(name, str) and places.normpath(name) == places.relpath(at, folder):
                     return group, name
-        folder = os.path.dirname(os.path.abspath(folder))
+        folder = places.dirname(places.abspath(folder))
     return None
 
 
@@ -148,6 +149,7 @@ def read(
         guessed.append(f"it is the level '{level}' of an image, which {where} shows with all of its levels")
     if not datasets:
         raise DataError(f"{where}: its 'multiscales' name no datasets; write it again with an OME-Zarr writer")
+    prefetch([places.normpath(places.join(where, d["path"])) for d in datasets])
     nodes = [_level(where, d["path"]) for d in datasets]
     if any(math.prod(a.shape) < math.prod(b.shape) for a, b in itertools.pairwise(nodes)):
         guessed.append("its levels are not listed from the finest to the coarsest: they are taken in that order")
@@ -245,7 +247,7 @@ def _system_of(where: str, image: Mapping[str, Any], dataset: Mapping[str, Any],
 
 
 def _level(where: str, name: str) -> Node:
-    folder = os.path.normpath(os.path.join(where, name))
+    folder = places.normpath(places.join(where, name))
     node = _group(folder)
     if not isinstance(node, Node):
         raise DataError(f"{folder}: this level of {where} is not there; copy it again, whole, or write it again")
@@ -392,10 +394,10 @@ def labels_of(path: str) -> list[str]:
     folder = os.path.join(path, "labels")
     for name in ("zarr.json", ".zattrs"):
         document = os.path.join(folder, name)
-        if os.path.isfile(document):
+        if places.isfile(document):
             found = json_object(document)
             found = found.get("attributes", found)
             inner = found.get("ome", found)
             listed = inner.get("labels") if isinstance(inner, Mapping) else None
-            return [os.path.join(folder, str(name)) for name in _list(listed)]
+            return [places.join(folder, str(name)) for name in _list(listed)]
     return []

@@ -7,7 +7,6 @@ them, those that are linear are taken together here.
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from farfield.errors import DataError
+from farfield.sources import places
 from farfield.volume.formats.zarr.nodes import Node
 
 Numbers = NDArray[np.float64]
@@ -199,7 +199,7 @@ def agree(where: str, letters: str, nodes: Sequence[Node], found: list[Placed], 
         own = found[n].scale
         if not np.allclose(found[n].steps / own, found[0].steps / scale, atol=_ALIKE):
             raise DataError(
-                f"{where}: by its coordinateTransformations the axes of the level '{os.path.relpath(node.path, where)}' have other "
+                f"{where}: by its coordinateTransformations the axes of the level '{places.relpath(node.path, where)}' have other "
                 f"directions than those of the first; correct them, or open a level alone ({first.path})"
             )
         off = [a for a, letter in enumerate(letters) if letter in "zyx" and _apart(first, scale, node, own, a)]
@@ -208,13 +208,13 @@ def agree(where: str, letters: str, nodes: Sequence[Node], found: list[Placed], 
         if any(own[a] != scale[a] for a in off):
             a = off[0]
             raise DataError(
-                f"{where}: by its coordinateTransformations the level '{os.path.relpath(node.path, where)}' is "
+                f"{where}: by its coordinateTransformations the level '{places.relpath(node.path, where)}' is "
                 f"{node.shape[a] * own[a]:g} long along {letters[a]}, and the first {first.shape[a] * scale[a]:g}: one of them is "
                 f"wrong; correct them, or open a level alone ({first.path})"
             )
         found[n] = found[0].coarser(*by_size(letters, first.shape, node.shape))
         guessed.append(
-            f"its level '{os.path.relpath(node.path, where)}' says that its voxels are as large as the first one's, though they "
+            f"its level '{places.relpath(node.path, where)}' says that its voxels are as large as the first one's, though they "
             "are fewer: it is taken to cover the first one's extent"
         )
 

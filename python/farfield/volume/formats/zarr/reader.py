@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import partial
 
 from farfield.errors import DataError, FarfieldError, UnknownName, UsageError
+from farfield.sources import places
 from farfield.volume.formats import contents
 from farfield.volume.formats.cf import auxiliary_coordinates
 from farfield.volume.formats.cf import axes as naming
@@ -23,6 +24,7 @@ from farfield.volume.formats.zarr.nodes import (
     Group,
     Node,
     arrays_below,
+    can_list,
     children,
     decoded_fill,
     filled,
@@ -35,7 +37,7 @@ from farfield.volume.missing_values import Missing
 
 def is_zarr(path: str) -> bool:
     """Whether a folder is a node of a store."""
-    return os.path.isdir(path) and kind_of(path) is not None
+    return places.isdir(path) and kind_of(path) is not None
 
 
 def read(path: str, options: Options, resources: ReaderResources) -> Volume:
@@ -45,7 +47,7 @@ def read(path: str, options: Options, resources: ReaderResources) -> Volume:
         DataError: if the store is damaged, or lies in a way that is not read here.
         UnknownName: if there is no such array.
     """
-    if os.path.isfile(path):
+    if places.isfile(path):
         return _read_zipped(path, options, resources)
     node = open_node(path)
     if node is None:
@@ -74,7 +76,7 @@ def _read_zipped(path: str, options: Options, resources: ReaderResources) -> Vol
     # What was copied is the zip file's.
     volume.reads = [path, *(name for name in volume.reads if not name.startswith(mounted.folder))]
     volume.format += " in a zip file"
-    volume.labels = [f"{path}::{os.path.relpath(label, mounted.folder)}" for label in volume.labels]
+    volume.labels = [f"{path}::{places.relpath(label, mounted.folder)}" for label in volume.labels]
     return volume
 
 
@@ -84,7 +86,7 @@ def _read_named(group: Group, path: str, asked: str, resources: ReaderResources)
     Raises:
         UnknownName: if there is none; the message lists what there is.
     """
-    label = os.path.basename(os.path.normpath(group.path))
+    label = os.path.basename(places.normpath(group.path))
     if asked in ome.names_in(group):
         return ome.read(group, path, label, resources, wanted=asked)
     found = open_node(os.path.join(path, asked.strip("/")))
@@ -105,7 +107,7 @@ def _read_named(group: Group, path: str, asked: str, resources: ReaderResources)
 
 def _content(group: Group, folder: str) -> Content:
     """What `info` lists of a node of a group."""
-    name = os.path.relpath(folder, group.path)
+    name = places.relpath(folder, group.path)
     try:
         node = open_node(folder)
     except DataError:  # it says why when it is opened
@@ -117,13 +119,13 @@ def _content(group: Group, folder: str) -> Content:
 
 def read_node(node: Group | Node, path: str, resources: ReaderResources) -> Volume:
     """The volume that a node is."""
-    label = os.path.basename(os.path.normpath(node.path))
+    label = os.path.basename(places.normpath(node.path))
     if isinstance(node, Node):
         image = ome.image_of(node)
         if image is not None:
             group, level = image
             try:
-                return ome.read(group, path, os.path.basename(os.path.normpath(group.path)), resources, level)
+                return ome.read(group, path, os.path.basename(places.normpath(group.path)), resources, level)
             except DataError as error:  # the array may be fine by itself
                 return _read_array(node, path, [f"what its image says of it is of no use ({error})"], resources)
         return _read_array(node, path, [], resources)
@@ -207,10 +209,10 @@ def _read_arrays(group: Group, path: str, resources: ReaderResources) -> Volume:
         return ome.read(image[0], path, os.path.basename(image[0].path), resources)
     guessed = [f"its metadata name arrays that are not there: {few}"] if lost else []
     if len(images) > 1:
-        names = [os.path.relpath(n.path, group.path) for n in images]
+        names = [places.relpath(n.path, group.path) for n in images]
         guessed.append(
             f"of its {len(images)} arrays ({', '.join(names[:8])}{', ...' if len(names) > 8 else ''}) the largest, "
-            f"{os.path.relpath(best.path, group.path)}, is shown; {path}::NAME shows another"
+            f"{places.relpath(best.path, group.path)}, is shown; {path}::NAME shows another"
         )
     volume = _read_array(best, path, guessed, resources)
     volume.contents, volume.shown = [_content(group, n.path) for n in fields], fields.index(best)
@@ -273,9 +275,9 @@ def _axes_of(
 
 def _others(node: Node, memory_limit: int | None) -> Iterator[auxiliary_coordinates.Other]:
     """Arrays that may be coordinates of one: those beside it in its group."""
-    own = os.path.abspath(node.path)
-    group = os.path.dirname(own)
-    for folder in children(group) if kind_of(group) is not None else ():
+    own = places.abspath(node.path)
+    group = places.dirname(own)
+    for folder in children(group) if kind_of(group) is not None and can_list(group) else ():
         other = _opened(folder) if folder != own else None
         if other is None or other.names is None or other.undecoded is not None or other.table is not None:
             continue
@@ -315,15 +317,15 @@ def laid(path: str, options: Options) -> cf.Laid | None:
     if not isinstance(node, Node) or not node.names or ome.image_of(node) is not None:
         return None
     letters, by_axis, unplaced, _ = _axes_of(node)
-    others = tuple(os.path.relpath(n.path, folder) for n in beside)
+    others = tuple(places.relpath(n.path, folder) for n in beside)
     return cf.Laid(
-        os.path.relpath(node.path, folder) if node.path != path else node.name,
+        places.relpath(node.path, folder) if node.path != path else node.name,
         letters,
         node.shape,
         by_axis,
         others,
         unplaced,
-        tuple(os.path.relpath(n.path, folder) for n in rest),
+        tuple(places.relpath(n.path, folder) for n in rest),
     )
 
 
@@ -362,10 +364,10 @@ def _missing(node: Node) -> tuple[Missing, list[str]]:
 
 def _coordinates(node: Node, memory_limit: int | None) -> dict[str, cf.Coordinate]:
     """Coordinates of an array's dimensions: arrays beside it that are named like them."""
-    folder = os.path.dirname(os.path.normpath(node.path))
+    folder = places.dirname(places.normpath(node.path))
     found: dict[str, cf.Coordinate] = {}
     for name, length in zip(node.names or [], node.shape, strict=False):
-        if not name or "/" in name or name == node.name or kind_of(os.path.join(folder, name)) is None:
+        if not name or "/" in name or name == node.name or kind_of(places.join(folder, name)) is None:
             continue
         try:
             line = open_node(os.path.join(folder, name))

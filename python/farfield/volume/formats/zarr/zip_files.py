@@ -20,6 +20,7 @@ from pathlib import Path
 import numpy as np
 
 from farfield.errors import DataError
+from farfield.sources import places
 from farfield.volume.formats.cache_conversion import identity
 from farfield.volume.formats.description import Array, in_table, table_of
 from farfield.volume.formats.files import LONGEST_DOCUMENT, head, stem, unreadable
@@ -53,12 +54,12 @@ class Mount:
         Raises:
             DataError: if they are too many, or written in a way that is not read in part.
         """
-        prefix = os.path.relpath(node, self.folder).replace(os.sep, "/")
+        prefix = places.relpath(node, self.folder).replace(os.sep, "/")
         inside = "" if prefix == "." else prefix + "/"
         if self._bytes(inside) <= _SMALL:
             return None
         kind, about = next(iter(array.place.items()))
-        begin = os.path.relpath(str(about["prefix"]) + "x", self.folder).replace(os.sep, "/")[:-1]
+        begin = places.relpath(str(about["prefix"]) + "x", self.folder).replace(os.sep, "/")[:-1]
         chunk = array.chunk or array.shape
         grid = [-(-n // c) for n, c in zip(array.shape, chunk, strict=True)]
         if math.prod(grid) > _MOST_CHUNKS:
@@ -104,9 +105,10 @@ class Mount:
 
     def _starts(self, infos: Sequence[zipfile.ZipInfo]) -> Iterator[int]:
         """Where the bytes of entries begin."""
-        with open(self.path, "rb", buffering=0) as file:
+        with places.open_binary(self.path) as file:
             for info in infos:
-                raw = os.pread(file.fileno(), _LOCAL.size, info.header_offset)
+                file.seek(info.header_offset)
+                raw = file.read(_LOCAL.size)
                 if len(raw) < _LOCAL.size or not raw.startswith(b"PK\x03\x04"):
                     raise DataError(
                         f"{self.path}: the entry {info.filename} is not where its directory says; copy it again"
@@ -149,10 +151,11 @@ class Mount:
 
 def is_zarr(path: str) -> bool:
     """Whether a file is a zip file with a Zarr store in it."""
-    if not zipfile.is_zipfile(path):
+    opened = places.for_library(path)
+    if not zipfile.is_zipfile(opened):
         return False
     try:
-        with zipfile.ZipFile(path) as archive:
+        with zipfile.ZipFile(opened) as archive:
             return _root(archive.namelist()) is not None
     except (zipfile.BadZipFile, OSError, ValueError, RuntimeError):  # whoever unpacks it says what is wrong
         return False
@@ -165,7 +168,7 @@ def mount(path: str, cache_dir: Path) -> Mount:
         DataError: if it is damaged, or the cache cannot be written.
     """
     try:
-        with zipfile.ZipFile(path) as archive:
+        with zipfile.ZipFile(places.for_library(path)) as archive:
             root = _root(archive.namelist())
             if root is None:
                 raise DataError(f"{path}: this zip file holds no Zarr store; unpack it and name what comes of it")
@@ -178,7 +181,7 @@ def mount(path: str, cache_dir: Path) -> Mount:
             # What errors and channels are called after is the last part of it.
             name, digest = stem(path), hashlib.sha256(identity(path).encode()).hexdigest()[:20]
             folder = cache_dir / "data" / f"{name}-{digest}.zip" / name
-            made = Mount(os.path.abspath(path), str(folder), entries, root)
+            made = Mount(places.abspath(path), str(folder), entries, root)
             if not folder.is_dir():
                 _copy(archive, made, folder)
             return made

@@ -1,0 +1,36 @@
+//! The client: each server is a [`Place`](pager::place::Place).
+//!
+//! *Theory.* A read goes out at once on the connection with the least under way. Its bytes go from the socket into the
+//! pager's frame, and their checksum is computed there. How much is under way follows from what is measured: three
+//! times the rate times the shortest round trip. A connection that fails gives its reads to another one, so a read ends
+//! with its bytes, with an error of the data, or when the server could not be reached for the network timeout.
+//!
+//! *Practice.* One set of connections for each server, with a thread for each connection that only receives.
+//!
+//! | module | for |
+//! |---|---|
+//! | `address`, `credentials` | which server, and how it is believed |
+//! | `place` | the seam to the pager, and the table of servers |
+//! | `ask` | one read or question until it is answered |
+//! | `hub` | the connections of a server, and what waits for them |
+//! | `link`, `files`, `stream`, `receive` | one connection: requests out, numbers of files, bytes in, replies |
+//! | `flow` | round trips, rates, the window |
+//! | `keeper` | clocks: silence, retries, deadlines |
+
+mod address;
+mod ask;
+mod connect;
+mod credentials;
+mod files;
+mod flow;
+mod hub;
+mod keeper;
+mod link;
+mod options;
+mod place;
+mod receive;
+mod stream;
+
+pub use credentials::{set_credentials, Credentials};
+pub use options::ClientOptions;
+pub use place::{register, RemotePlace};

@@ -1,0 +1,240 @@
+//! A server as a place.
+
+use super::super::wire::{
+    read_entries, read_looks, write_names, Op, RemoteKind, Request, State, MOST_NAME, MOST_REQUEST_BODY,
+};
+use super::address::{name_of, ServerAddress, PLAIN_SCHEME, SCHEME};
+use super::ask::Ask;
+use super::credentials::{credentials_for, Credentials};
+use super::files::version_of;
+use super::hub::Hub;
+use super::link::error_of;
+use super::options::ClientOptions;
+use pager::place::{Entry, FileKind, FileRef, FileStat, Looked, Place};
+use pager::source::{Completion, Read, ReadForm};
+use pager::PageErrorKind;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{mpsc, Arc, Mutex, PoisonError};
+
+/// Names of one question.
+const MOST_NAMES: usize = 512;
+/// Bytes of the names of one question.
+const MOST_BYTES: usize = MOST_REQUEST_BODY / 2;
+
+static SERVERS: Mutex<Option<HashMap<ServerAddress, Arc<RemotePlace>>>> = Mutex::new(None);
+
+/// Registers the places `farfield://` and `farfield+tcp://`.
+pub fn register(options: ClientOptions) {
+    for scheme in [SCHEME, PLAIN_SCHEME] {
+        pager::place::register(scheme, Arc::new(move |url| find(url, options).map(|place| place as Arc<dyn Place>)));
+    }
+}
+
+/// The name in a path. One that is too long for the protocol is an empty one, which is refused as it would be.
+fn sendable(path: &Path) -> &str {
+    let name = name_of(path.to_str().unwrap_or_default());
+    if name.len() > MOST_NAME {
+        ""
+    } else {
+        name
+    }
+}
+
+/// The place of a URL, made at its first use.
+fn find(url: &str, options: ClientOptions) -> Result<Arc<RemotePlace>, PageErrorKind> {
+    let address = ServerAddress::of(url).map_err(PageErrorKind::Unsupported)?;
+    let mut servers = SERVERS.lock().unwrap_or_else(PoisonError::into_inner);
+    let servers = servers.get_or_insert_default();
+    if let Some(place) = servers.get(&address) {
+        return Ok(place.clone());
+    }
+    let refused = |message| PageErrorKind::Unauthorized { server: address.to_string(), message };
+    let credentials = credentials_for(&address).map_err(refused)?;
+    let place = Arc::new(RemotePlace { hub: Hub::new(address.clone(), credentials, options) });
+    servers.insert(address, place.clone());
+    Ok(place)
+}
+
+/// The files of one server. Dropping it ends its connections.
+pub struct RemotePlace {
+    hub: Arc<Hub>,
+}
+
+impl std::fmt::Debug for RemotePlace {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("RemotePlace").field(&self.hub.server).finish()
+    }
+}
+
+impl RemotePlace {
+    /// A place beside those of [`register`], of the server that a URL names.
+    ///
+    /// # Errors
+    /// When the URL names no server.
+    pub fn open(url: &str, credentials: Credentials, options: ClientOptions) -> Result<Self, PageErrorKind> {
+        let address = ServerAddress::of(url).map_err(PageErrorKind::Unsupported)?;
+        Ok(Self { hub: Hub::new(address, credentials, options) })
+    }
+
+    /// The server's counts, as JSON.
+    ///
+    /// # Errors
+    /// When the server cannot be reached.
+    pub fn stats(&self) -> Result<serde_json::Value, PageErrorKind> {
+        let body = self.wait(Request::new(Op::Stats, 0), Vec::new())?;
+        let wrong = |e: serde_json::Error| PageErrorKind::Protocol {
+            server: self.hub.server.clone(),
+            message: format!("its counts are no JSON: {e}"),
+        };
+        serde_json::from_slice(&body).map_err(wrong)
+    }
+
+    /// What was measured: the shortest round trip in seconds, bytes a second, bytes of the window, connections.
+    pub fn measured(&self) -> (f64, u64, u64, usize) {
+        let (rtt, rate, window) = self.hub.flow.state();
+        (rtt.as_secs_f64(), rate, window, self.hub.state().links.len())
+    }
+
+    /// Ends its connections. What was asked ends with an error.
+    pub fn close(&self) {
+        self.hub.close();
+    }
+
+    /// Asks, and waits.
+    fn wait(&self, request: Request, body: Vec<u8>) -> Result<Vec<u8>, PageErrorKind> {
+        let (told, answer) = mpsc::channel();
+        // The receiver waits for it.
+        let then = Box::new(move |result| drop(told.send(result)));
+        self.hub.submit(vec![Ask::told(request, body, None, then)]);
+        answer.recv().unwrap_or_else(|_| Err(PageErrorKind::Io("the question was lost".into())))
+    }
+}
+
+impl Drop for RemotePlace {
+    fn drop(&mut self) {
+        self.hub.close();
+    }
+}
+
+fn kind_of(kind: RemoteKind) -> FileKind {
+    match kind {
+        RemoteKind::File => FileKind::File,
+        RemoteKind::Folder => FileKind::Folder,
+        RemoteKind::Other => FileKind::Other,
+    }
+}
+
+/// Collects the answers of several questions about names.
+struct Looks {
+    answers: Vec<Option<Result<FileStat, PageErrorKind>>>,
+    left: usize,
+    then: Option<Looked>,
+}
+
+fn tell(looks: &Mutex<Looks>, first: usize, answers: Vec<Result<FileStat, PageErrorKind>>) {
+    let mut all = looks.lock().unwrap_or_else(PoisonError::into_inner);
+    for (n, answer) in answers.into_iter().enumerate() {
+        all.answers[first + n] = Some(answer);
+    }
+    all.left -= 1;
+    let then = if all.left == 0 { all.then.take() } else { None };
+    let answers = if then.is_some() { std::mem::take(&mut all.answers) } else { Vec::new() };
+    drop(all);
+    if let Some(then) = then {
+        let lost = || Err(PageErrorKind::Io("the question was lost".into()));
+        then(answers.into_iter().map(|answer| answer.unwrap_or_else(lost)).collect());
+    }
+}
+
+impl Place for RemotePlace {
+    fn describe(&self) -> String {
+        self.hub.server.clone()
+    }
+
+    fn form(&self) -> ReadForm {
+        ReadForm { depth: None, block: None, longest: self.hub.flow.longest(), hole: 0 }
+    }
+
+    fn room(&self) -> usize {
+        self.hub.flow.room()
+    }
+
+    fn submit(&self, file: &FileRef, reads: Vec<Read>, done: &Arc<dyn Completion>) {
+        let (some, none): (Vec<Read>, Vec<Read>) = reads.into_iter().partition(|read| !read.is_empty());
+        none.iter().for_each(|read| done.complete(read.token, Ok(())));
+        let asks: Vec<Ask> = some.into_iter().flat_map(|read| Ask::reads(file, read, done)).collect();
+        if !asks.is_empty() {
+            self.hub.submit(asks);
+        }
+    }
+
+    fn look(&self, paths: Vec<PathBuf>, then: Looked) {
+        let names: Vec<&str> = paths.iter().map(|path| sendable(path)).collect();
+        let mut groups: Vec<(usize, usize)> = Vec::new();
+        let mut bytes = 0;
+        for (n, name) in names.iter().enumerate() {
+            match groups.last_mut() {
+                Some((_, count)) if *count < MOST_NAMES && bytes + name.len() + 2 <= MOST_BYTES => *count += 1,
+                _ => {
+                    groups.push((n, 1));
+                    bytes = 0;
+                }
+            }
+            bytes += name.len() + 2;
+        }
+        if groups.is_empty() {
+            return then(Vec::new());
+        }
+        let looks =
+            Arc::new(Mutex::new(Looks { answers: vec![None; names.len()], left: groups.len(), then: Some(then) }));
+        let asks = groups.into_iter().map(|(first, count)| {
+            let mut body = Vec::new();
+            write_names(&mut body, names[first..first + count].iter().copied());
+            let (looks, server) = (looks.clone(), self.hub.server.clone());
+            let told = move |result: Result<Vec<u8>, PageErrorKind>| {
+                let wrong = |e: super::super::wire::WireFault| PageErrorKind::Protocol {
+                    server: server.clone(),
+                    message: e.to_string(),
+                };
+                let found = result.and_then(|body| read_looks(&body, count).map_err(wrong));
+                let answers = match found {
+                    Err(kind) => vec![Err(kind); count],
+                    Ok(found) => found
+                        .into_iter()
+                        .map(|(state, stat)| match state {
+                            State::Ok => Ok(FileStat {
+                                kind: kind_of(stat.kind),
+                                version: version_of(&stat),
+                                modified_ns: stat.modified_ns,
+                            }),
+                            state => Err(error_of(state, &server, &[])),
+                        })
+                        .collect(),
+                };
+                tell(&looks, first, answers);
+            };
+            Ask::told(Request::new(Op::Stat, 0), body, None, Box::new(told))
+        });
+        self.hub.submit(asks.collect());
+    }
+
+    fn list(&self, folder: &Path, most: usize) -> Result<Vec<Entry>, PageErrorKind> {
+        let name = sendable(folder);
+        if name.is_empty() && !name_of(folder.to_str().unwrap_or_default()).is_empty() {
+            return Err(error_of(State::BadName, &self.hub.server, &[]));
+        }
+        let mut request = Request::new(Op::List, 0);
+        request.file = u32::try_from(most).unwrap_or(u32::MAX);
+        let body = self.wait(request, name.as_bytes().to_vec()).map_err(|kind| match kind {
+            PageErrorKind::TooMany { .. } => PageErrorKind::TooMany { most },
+            other => other,
+        })?;
+        let wrong = |e: super::super::wire::WireFault| PageErrorKind::Protocol {
+            server: self.hub.server.clone(),
+            message: e.to_string(),
+        };
+        let entries = read_entries(&body).map_err(wrong)?;
+        Ok(entries.into_iter().map(|(kind, size, name)| Entry { name, kind: kind_of(kind), size }).collect())
+    }
+}

@@ -1,0 +1,326 @@
+//! Replies: bytes from the socket into the pager's buffers, checksums, versions.
+
+use super::super::wire::{Credits, RemoteStat, Reply, State, WireFault, HEAD, MOST_TOLD, NO_SEQ};
+use super::ask::{Ask, What};
+use super::files::{version_of, OpenedFile};
+use super::link::{error_of, Link, Pending, Waiting};
+use super::stream::{Parts, Sealed, Stream};
+use pager::place::FileRef;
+use pager::source::Read;
+use pager::PageErrorKind;
+use std::io;
+use std::time::Duration;
+
+/// Bytes received ahead: the next head with a part of what follows it.
+const STAGING: usize = 4096;
+/// Parts of one receiving call.
+const MOST_PARTS: usize = 64;
+/// Memory for a body grows by so many bytes at a time, whatever its head claims.
+const STEP: usize = 256 << 10;
+/// Versions that may overtake one read.
+const MOST_CHANGES: u32 = 3;
+
+/// Why a connection ended.
+#[derive(Clone, Debug)]
+pub(super) enum LinkError {
+    /// It was lost, or could not be made.
+    Lost(String),
+    /// Nothing came for too long.
+    Slow(String),
+    /// The server refuses this client, or the client this server. Trying again would not help.
+    Refused(PageErrorKind),
+    /// What came was wrong.
+    Fault(String),
+}
+
+impl LinkError {
+    pub(super) fn text(&self) -> String {
+        match self {
+            Self::Lost(text) | Self::Slow(text) | Self::Fault(text) => text.clone(),
+            Self::Refused(kind) => kind.to_string(),
+        }
+    }
+}
+
+impl From<io::Error> for LinkError {
+    fn from(e: io::Error) -> Self {
+        match e.kind() {
+            io::ErrorKind::UnexpectedEof => Self::Lost("it closed the connection".into()),
+            io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => Self::Slow("it did not answer in time".into()),
+            io::ErrorKind::InvalidData => Self::Fault(e.to_string()),
+            _ => Self::Lost(e.to_string()),
+        }
+    }
+}
+
+impl From<WireFault> for LinkError {
+    fn from(fault: WireFault) -> Self {
+        Self::Fault(fault.0)
+    }
+}
+
+/// The callback of an answered ask.
+pub(super) type Finish = Box<dyn FnOnce() + Send>;
+
+/// What becomes of an ask.
+pub(super) enum Outcome {
+    /// It is answered; the callback is all that is left of it. Bytes, time since it was sent, time at the server.
+    Done(Finish, u64, std::time::Instant, Duration),
+    /// It must be asked again, here.
+    Again(Ask),
+    /// Its reply was wrong.
+    Wrong(Ask, LinkError),
+}
+
+/// Receives on one connection.
+pub(super) struct Receiver<'a> {
+    stream: &'a Stream,
+    link: &'a Link,
+    server: &'a str,
+    sealed: Sealed,
+    staging: Box<[u8]>,
+    begin: usize,
+    end: usize,
+    calls: Parts,
+}
+
+fn part(bytes: &mut [u8]) -> libc::iovec {
+    libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: bytes.len() }
+}
+
+fn skip(part: &mut libc::iovec, n: usize) {
+    part.iov_base = part.iov_base.wrapping_byte_add(n);
+    part.iov_len -= n;
+}
+
+impl<'a> Receiver<'a> {
+    pub(super) fn new(stream: &'a Stream, link: &'a Link, server: &'a str) -> Self {
+        let staging = vec![0; STAGING].into();
+        Self { stream, link, server, sealed: Sealed::default(), staging, begin: 0, end: 0, calls: Parts::new() }
+    }
+
+    /// Fills all parts.
+    fn fill(&mut self, parts: &mut [libc::iovec]) -> io::Result<()> {
+        let mut at = 0;
+        while let Some(first) = parts.get_mut(at) {
+            if first.iov_len == 0 {
+                at += 1;
+                continue;
+            }
+            if self.begin < self.end {
+                let n = first.iov_len.min(self.end - self.begin);
+                let from = self.staging[self.begin..].as_ptr();
+                // SAFETY: the part has at least `n` bytes that belong to this thread, apart from the staging.
+                unsafe { std::ptr::copy_nonoverlapping(from, first.iov_base.cast::<u8>(), n) };
+                skip(first, n);
+                self.begin += n;
+                continue;
+            }
+            self.calls.clear();
+            self.calls.extend(parts[at..].iter().take(MOST_PARTS));
+            self.calls.push(part(&mut self.staging));
+            let mut n = self.stream.receive(&mut self.sealed, &self.calls)?;
+            self.link.hear();
+            for part in parts[at..].iter_mut().take(MOST_PARTS) {
+                let of_part = n.min(part.iov_len);
+                skip(part, of_part);
+                n -= of_part;
+            }
+            (self.begin, self.end) = (0, n);
+        }
+        Ok(())
+    }
+
+    /// The next head.
+    pub(super) fn head(&mut self) -> Result<[u8; HEAD], LinkError> {
+        let mut head = [0; HEAD];
+        self.fill(&mut [part(&mut head)])?;
+        Ok(head)
+    }
+
+    /// The body of a reply, checked.
+    pub(super) fn body(&mut self, head: &[u8; HEAD], reply: &Reply, seed: u32) -> Result<Vec<u8>, LinkError> {
+        let len = reply.len as usize;
+        if len > MOST_TOLD {
+            return Err(LinkError::Fault(format!("a reply claims {len} bytes")));
+        }
+        let mut body = Vec::new();
+        while body.len() < len {
+            let at = body.len();
+            body.resize(len.min(at + STEP), 0);
+            self.fill(&mut [part(&mut body[at..])])?;
+        }
+        if Reply::checksum(seed, head, [&body[..]]) != reply.crc {
+            return Err(LinkError::Fault("the checksum of a reply is wrong".into()));
+        }
+        Ok(body)
+    }
+
+    /// Takes the next reply. `None`: it was no answer to an ask.
+    pub(super) fn reply(&mut self) -> Result<Option<Outcome>, LinkError> {
+        let head = self.head()?;
+        let reply = Reply::parse(&head)?;
+        if reply.seq == NO_SEQ {
+            let body = self.body(&head, &reply, 0)?;
+            match reply.state {
+                State::Granted => self.link.set_credits(&Credits::parse(&body)?),
+                State::Ending => self.link.up.store(false, std::sync::atomic::Ordering::Relaxed),
+                _ => return Err(self.refusal(reply.state, &body)),
+            }
+            return Ok(None);
+        }
+        let Some(Pending { waiting, seed, sent }) = self.link.take(reply.seq) else {
+            // The server ends a connection that broke the protocol by a reply to none of its requests.
+            let body = self.body(&head, &reply, 0).ok();
+            let told = body.map(|body| self.refusal(reply.state, &body));
+            return Err(told.unwrap_or(LinkError::Fault("it answered what was not asked".into())));
+        };
+        match waiting {
+            Waiting::Ping => self.body(&head, &reply, seed).map(|_| None),
+            Waiting::Open(number) => {
+                let body = self.body(&head, &reply, seed)?;
+                let result = match reply.state {
+                    State::Ok => Ok(OpenedFile::new(&RemoteStat::parse(&body)?)),
+                    State::Unauthorized => return Err(self.refusal(reply.state, &body)),
+                    state => Err(error_of(state, self.server, &body)),
+                };
+                self.link.opened(number, result);
+                Ok(None)
+            }
+            Waiting::Ask(ask, number) => {
+                let elsewhere = reply.queued + reply.served;
+                let outcome = self.answer(&head, &reply, seed, ask, number);
+                Ok(Some(match outcome {
+                    Ok((done, bytes)) => Outcome::Done(done, bytes, sent, elsewhere),
+                    Err(other) => *other,
+                }))
+            }
+        }
+    }
+
+    /// What a refusal of the whole connection means.
+    fn refusal(&self, state: State, message: &[u8]) -> LinkError {
+        match state {
+            State::Unauthorized | State::BadRequest => LinkError::Refused(error_of(state, self.server, message)),
+            _ => LinkError::Lost(format!("it answered {state:?}: {}", String::from_utf8_lossy(message))),
+        }
+    }
+
+    /// Answers an ask: its callback and its bytes.
+    fn answer(
+        &mut self,
+        head: &[u8; HEAD],
+        reply: &Reply,
+        seed: u32,
+        ask: Ask,
+        number: Option<u32>,
+    ) -> Result<(Finish, u64), Box<Outcome>> {
+        let bytes = ask.bytes;
+        let with_bytes = matches!(reply.state, State::Ok | State::Short);
+        if let (What::Read { file, read, .. }, true) = (&ask.what, with_bytes) {
+            let result = self.read(head, reply, seed, file, read, ask.skips_holes(), number);
+            return match (result, ask.what) {
+                (Ok(result), What::Read { read, done, .. }) => {
+                    Ok((Box::new(move || done.complete(read.token, result)), bytes))
+                }
+                (Err(error), what) => Err(Box::new(Outcome::Wrong(Ask { what, ..ask }, error))),
+                (Ok(_), What::Told { .. }) => unreachable!("only reads have buffers"),
+            };
+        }
+        let body = match self.body(head, reply, seed) {
+            Ok(body) => body,
+            Err(error) => return Err(Box::new(Outcome::Wrong(ask, error))),
+        };
+        let opened = self.link.read_done(number, reply.state == State::Changed);
+        let kind = match (reply.state, &ask.what) {
+            (State::Ok, What::Told { .. }) => {
+                let What::Told { then, .. } = ask.what else { unreachable!("matched above") };
+                return Ok((Box::new(move || then(Ok(body))), bytes));
+            }
+            (State::Changed, What::Read { file, .. }) => match RemoteStat::parse(&body) {
+                // Without a version to keep, the new one is as good.
+                Ok(now) => match file.pin.check(&version_of(&now)) {
+                    Ok(()) if ask.changes < MOST_CHANGES => {
+                        return Err(Box::new(Outcome::Again(Ask { changes: ask.changes + 1, ..ask })));
+                    }
+                    Ok(()) => PageErrorKind::Changed {
+                        was: "several versions while it was read".into(),
+                        is: version_of(&now).to_string(),
+                    },
+                    Err(kind) => kind,
+                },
+                Err(fault) => return Err(Box::new(Outcome::Wrong(ask, fault.into()))),
+            },
+            (State::NotOpen, _) => match opened {
+                Some(Err(kind)) => kind,
+                _ => error_of(reply.state, self.server, &body),
+            },
+            (State::Busy, _) => return Err(Box::new(Outcome::Wrong(ask, self.refusal(reply.state, &body)))),
+            (state, _) => error_of(state, self.server, &body),
+        };
+        Ok((Box::new(move || ask.fail(kind)), bytes))
+    }
+
+    /// Receives the bytes of a read. The inner result is that of the read.
+    #[allow(clippy::too_many_arguments, reason = "a reply, and what it answers")]
+    fn read(
+        &mut self,
+        head: &[u8; HEAD],
+        reply: &Reply,
+        seed: u32,
+        file: &FileRef,
+        read: &Read,
+        skips_holes: bool,
+        number: Option<u32>,
+    ) -> Result<Result<(), PageErrorKind>, LinkError> {
+        let holes = read.buffers.iter().filter(|b| b.is_hole() && !skips_holes).map(|b| b.len).sum();
+        let mut sink: Vec<u8> = vec![0; holes];
+        let mut in_sink = 0;
+        let mut parts = Parts::with_capacity(read.buffers.len());
+        for buffer in &read.buffers {
+            let base = match (buffer.is_hole(), skips_holes) {
+                (false, _) => buffer.ptr.cast(),
+                (true, true) => continue,
+                (true, false) => {
+                    in_sink += buffer.len;
+                    sink[in_sink - buffer.len..].as_mut_ptr().cast()
+                }
+            };
+            parts.push(libc::iovec { iov_base: base, iov_len: buffer.len });
+        }
+        let wanted: usize = parts.iter().map(|part| part.iov_len).sum();
+        let len = reply.len as usize;
+        let fits = if reply.state == State::Ok { len == wanted } else { len < wanted };
+        if !fits {
+            return Err(LinkError::Fault(format!("it sent {len} bytes for {wanted}")));
+        }
+        let mut left = len;
+        for part in &mut parts {
+            part.iov_len = part.iov_len.min(left);
+            left -= part.iov_len;
+        }
+        self.fill(&mut parts.clone())?;
+        let slices = parts.iter().filter(|part| part.iov_len > 0).map(|part| {
+            // SAFETY: the part is filled, and belongs to this read until it is completed.
+            unsafe { std::slice::from_raw_parts(part.iov_base.cast::<u8>(), part.iov_len) }
+        });
+        if Reply::checksum(seed, head, slices) != reply.crc {
+            return Err(LinkError::Fault("the checksum of a reply is wrong".into()));
+        }
+        let Some(Ok(opened)) = self.link.read_done(number, false) else {
+            return Err(LinkError::Fault("it sent bytes of a file that is not open".into()));
+        };
+        if opened.digest != reply.version {
+            return Err(LinkError::Fault("it sent bytes of another version than it opened".into()));
+        }
+        if let Err(kind) = file.pin.check(&opened.version) {
+            return Ok(Err(kind));
+        }
+        if reply.state == State::Ok {
+            return Ok(Ok(()));
+        }
+        let end = read.offset.saturating_add(read.len() as u64);
+        let have = file.base.saturating_add(opened.version.size);
+        Ok(Err(PageErrorKind::Short { offset: read.offset, end, have }))
+    }
+}

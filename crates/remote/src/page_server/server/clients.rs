@@ -1,0 +1,144 @@
+//! Who is connected: clients by their token, else by their address, and the limits of connections.
+
+use super::super::secure::{TokenHash, TokenList};
+use super::super::wire::Hello;
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// What makes connections one client's.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum ClientKey {
+    Token(TokenHash),
+    Address(IpAddr),
+}
+
+/// One client.
+pub(super) struct Client {
+    key: ClientKey,
+    /// Its number, unique in this process.
+    pub(super) number: u64,
+    pub(super) name: String,
+    pub(super) connections: Arc<AtomicU32>,
+    pub(super) requests: AtomicU64,
+    pub(super) bytes: AtomicU64,
+    revoked: AtomicBool,
+}
+
+impl Client {
+    /// Whether its token is taken no longer.
+    pub(super) fn is_revoked(&self) -> bool {
+        self.revoked.load(Relaxed)
+    }
+}
+
+#[derive(Default)]
+struct Present {
+    clients: HashMap<ClientKey, Arc<Client>>,
+    addresses: HashMap<IpAddr, usize>,
+    connections: usize,
+    serial: u64,
+}
+
+/// All clients.
+pub(super) struct Clients {
+    tokens: TokenList,
+    present: Mutex<Present>,
+    most: usize,
+    most_of_address: usize,
+}
+
+impl Clients {
+    pub(super) fn new(tokens: Vec<(String, TokenHash)>, most: usize, most_of_address: usize) -> Self {
+        let list = TokenList::default();
+        list.set(tokens);
+        Self { tokens: list, present: Mutex::default(), most, most_of_address }
+    }
+
+    fn present(&self) -> std::sync::MutexGuard<'_, Present> {
+        self.present.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Replaces the tokens. Clients whose token is gone are cut at their next request.
+    pub(super) fn set_tokens(&self, tokens: Vec<(String, TokenHash)>) {
+        self.tokens.set(tokens);
+        for client in self.present().clients.values() {
+            let stays = match client.key {
+                ClientKey::Token(hash) => self.tokens.name(&hash).is_some(),
+                ClientKey::Address(_) => self.tokens.is_empty(),
+            };
+            client.revoked.store(!stays, Relaxed);
+        }
+    }
+
+    /// A connection arrives. Whether there is room for it.
+    pub(super) fn arrive(&self, address: IpAddr) -> bool {
+        let mut present = self.present();
+        let of_address = present.addresses.get(&address).copied().unwrap_or(0);
+        if present.connections >= self.most || of_address >= self.most_of_address {
+            return false;
+        }
+        present.connections += 1;
+        *present.addresses.entry(address).or_default() += 1;
+        true
+    }
+
+    /// A connection that arrived is gone.
+    pub(super) fn leave(&self, address: IpAddr, client: Option<&Arc<Client>>) {
+        let mut present = self.present();
+        present.connections = present.connections.saturating_sub(1);
+        if let Some(count) = present.addresses.get_mut(&address) {
+            *count -= 1;
+            if *count == 0 {
+                present.addresses.remove(&address);
+            }
+        }
+        if let Some(client) = client {
+            if client.connections.fetch_sub(1, Relaxed) == 1 {
+                present.clients.remove(&client.key);
+            }
+        }
+    }
+
+    /// The client of a HELLO.
+    ///
+    /// # Errors
+    /// The reason for the client, if it shows no token that is taken.
+    pub(super) fn hello(&self, hello: &Hello, address: IpAddr) -> Result<Arc<Client>, &'static str> {
+        let (key, name) = match hello.token {
+            None if self.tokens.is_empty() => (ClientKey::Address(address), address.to_string()),
+            None => return Err("it wants a token, and none was shown; set FARFIELD_TOKEN"),
+            // Without tokens, whoever comes may read; a token shown to the wrong server gives nothing away that was not
+            // given already.
+            Some(_) if self.tokens.is_empty() => (ClientKey::Address(address), address.to_string()),
+            Some(token) => {
+                let hash = TokenHash::of(&token);
+                let name = self.tokens.name(&hash);
+                (ClientKey::Token(hash), name.ok_or("it does not know the token, or has revoked it")?)
+            }
+        };
+        let mut present = self.present();
+        present.serial += 1;
+        let number = present.serial;
+        let client = present.clients.entry(key).or_insert_with(|| {
+            Arc::new(Client {
+                key,
+                number,
+                name,
+                connections: Arc::default(),
+                requests: AtomicU64::new(0),
+                bytes: AtomicU64::new(0),
+                revoked: AtomicBool::new(false),
+            })
+        });
+        client.connections.fetch_add(1, Relaxed);
+        Ok(client.clone())
+    }
+
+    /// Connections now, and the clients.
+    pub(super) fn list(&self) -> (usize, Vec<Arc<Client>>) {
+        let present = self.present();
+        (present.connections, present.clients.values().cloned().collect())
+    }
+}

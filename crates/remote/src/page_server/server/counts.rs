@@ -1,0 +1,65 @@
+//! What a server has done.
+
+use super::super::wire::Op;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
+
+macro_rules! counts {
+    ($($(#[$doc:meta])* $name:ident: $help:literal),* $(,)?) => {
+        /// Counts since the start.
+        pub(super) struct Counts {
+            pub(super) begin: Instant,
+            requests: [AtomicU64; Op::ALL.len()],
+            congestion: Mutex<String>,
+            $($(#[$doc])* pub(super) $name: AtomicU64),*
+        }
+
+        impl Counts {
+            pub(super) fn new() -> Self {
+                Self {
+                    begin: Instant::now(),
+                    requests: std::array::from_fn(|_| AtomicU64::new(0)),
+                    congestion: Mutex::default(),
+                    $($name: AtomicU64::new(0)),*
+                }
+            }
+
+            pub(super) fn named(&self) -> Vec<(&'static str, &'static str, u64)> {
+                vec![$((stringify!($name), $help, self.$name.load(Relaxed))),*]
+            }
+        }
+    };
+}
+
+counts! {
+    bytes: "Bytes of replies",
+    from_cache: "Reads answered from the page cache",
+    from_disk: "Reads that waited for a disk",
+    refused: "Connections refused for a missing or wrong token",
+    turned_away: "Connections beyond the limits",
+    faults: "Connections cut for a breach of the protocol",
+    slow: "Connections closed for slowness or idleness",
+    changed: "Reads of a file that has changed",
+    held: "Bytes of buffers now",
+}
+
+impl Counts {
+    pub(super) fn count(&self, op: Op) {
+        if let Some(count) = self.requests.get(op as usize - 1) {
+            count.fetch_add(1, Relaxed);
+        }
+    }
+
+    pub(super) fn set_congestion(&self, name: String) {
+        *self.congestion.lock().unwrap_or_else(PoisonError::into_inner) = name;
+    }
+
+    pub(super) fn congestion(&self) -> String {
+        self.congestion.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(super) fn of_ops(&self) -> impl Iterator<Item = (String, u64)> + '_ {
+        Op::ALL.iter().zip(&self.requests).map(|(op, n)| (format!("{op:?}").to_lowercase(), n.load(Relaxed)))
+    }
+}

@@ -1,0 +1,69 @@
+//! The state of a server, as JSON and for Prometheus.
+
+use super::shared::Shared;
+use serde_json::{json, Value};
+use std::fmt::Write;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// The state of a server, as JSON.
+pub(super) fn status(shared: &Shared) -> Value {
+    let (connections, clients) = shared.clients.list();
+    let counts = &shared.counts;
+    let seconds = counts.begin.elapsed().as_secs_f64();
+    let clients: Vec<Value> = clients
+        .iter()
+        .map(|client| {
+            json!({
+                "name": client.name,
+                "connections": client.connections.load(Relaxed),
+                "requests": client.requests.load(Relaxed),
+                "bytes": client.bytes.load(Relaxed),
+            })
+        })
+        .collect();
+    let mut out = json!({
+        "seconds": seconds,
+        "names": shared.served,
+        "tls": shared.tls.is_some(),
+        "connections": connections,
+        "clients": clients,
+        "requests": counts.of_ops().collect::<std::collections::BTreeMap<_, _>>(),
+        "memory_limit": shared.memory_limit,
+        "congestion_control": counts.congestion(),
+    });
+    if let Some(fields) = out.as_object_mut() {
+        for (name, _, value) in counts.named() {
+            fields.insert(name.to_owned(), value.into());
+        }
+        let rate = counts.bytes.load(Relaxed) as f64 / seconds.max(1e-3);
+        fields.insert("bytes_per_second".to_owned(), json!(rate));
+    }
+    out
+}
+
+/// The same in the text format of Prometheus.
+pub(super) fn prometheus(shared: &Shared) -> String {
+    let mut out = String::new();
+    let (connections, clients) = shared.clients.list();
+    let counts = &shared.counts;
+    let mut gauge = |name: &str, help: &str, kind: &str, lines: Vec<(String, u64)>| {
+        // Writing to a string cannot fail.
+        let _ = writeln!(out, "# HELP farfield_{name} {help}\n# TYPE farfield_{name} {kind}");
+        for (labels, value) in lines {
+            let _ = writeln!(out, "farfield_{name}{labels} {value}");
+        }
+    };
+    gauge("connections", "Connections now", "gauge", vec![(String::new(), connections as u64)]);
+    gauge("memory_limit_bytes", "Most bytes of buffers", "gauge", vec![(String::new(), shared.memory_limit as u64)]);
+    for (name, help, value) in counts.named() {
+        let kind = if name == "held" { "gauge" } else { "counter" };
+        let name = if kind == "gauge" { format!("{name}_bytes") } else { format!("{name}_total") };
+        gauge(&name, help, kind, vec![(String::new(), value)]);
+    }
+    let ops = counts.of_ops().map(|(op, n)| (format!("{{op=\"{op}\"}}"), n)).collect();
+    gauge("requests_total", "Requests by operation", "counter", ops);
+    let label = |name: &str| name.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
+    let bytes = clients.iter().map(|c| (format!("{{client=\"{}\"}}", label(&c.name)), c.bytes.load(Relaxed))).collect();
+    gauge("client_bytes_total", "Bytes of replies by client", "counter", bytes);
+    out
+}
