@@ -14,18 +14,20 @@ use super::notes::NameNote;
 use super::readers::{part, HitJob, Scratch};
 use super::state::HitPiece;
 use pager::error::PageErrorKind;
-use pager::place::{Entry, FileKind, FileRef, FileStat, FileVersion, Looked, Place, VersionPin};
-use pager::source::{Buffer, Completion, Read, ReadForm};
+use pager::place::{Entry, FileKind, FileRef, FileStat, FileVersion, Looked, Place, TailRead, VersionPin};
+use pager::source::{Buffer, Completion, Read, ReadForm, ReadNote};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Instant;
 
 /// Reads at the same time where no server limits them.
 const OFFLINE_DEPTH: usize = 64;
 /// A record ends with the buffer that reaches this length: a later read of one page need not check a whole joined read.
 const RECORD: usize = 64 << 10;
+/// Batches at the place before those that ended are dropped from the list.
+const MANY_BATCHES: usize = 64;
 /// The subjects of notes.
 const STAT: &str = "stat";
 const NAMES: &str = "names";
@@ -46,6 +48,8 @@ struct CachedFiles {
     choice: OriginChoice,
     queued: AtomicUsize,
     first: Mutex<HashMap<u64, Vec<WaitingReads>>>,
+    /// Batches at the place, and some that ended: a promotion names the read by what its caller gave.
+    at_place: Mutex<Vec<Weak<StoringCompletion>>>,
 }
 
 struct WaitingReads {
@@ -58,8 +62,9 @@ impl CachedPlace {
     /// Puts a cache before a place. `offline`: the place is never asked.
     pub fn new(inner: Arc<dyn Place>, cache: Arc<DiskCache>, offline: bool) -> Self {
         let name = inner.describe();
-        let (choice, queued, first) = (OriginChoice::default(), AtomicUsize::new(0), Mutex::default());
-        Self(Arc::new(CachedFiles { inner, cache, name, offline, choice, queued, first }))
+        let (choice, queued) = (OriginChoice::default(), AtomicUsize::new(0));
+        let (first, at_place) = (Mutex::default(), Mutex::default());
+        Self(Arc::new(CachedFiles { inner, cache, name, offline, choice, queued, first, at_place }))
     }
 
     #[cfg(test)]
@@ -76,6 +81,10 @@ pub(super) fn shown(path: &Path) -> String {
     let (host, file) = rest.split_once('/').unwrap_or((rest, ""));
     let host = host.rsplit('@').next().unwrap_or_default();
     format!("{scheme}://{host}/{file}")
+}
+
+fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
+    of.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The parts of a read that are wanted, as bytes of the file from `from` on, up to byte `end`.
@@ -177,22 +186,63 @@ impl CachedFiles {
         }
         let of = |read: &Read| (read.token, (read.offset - file.base, read.buffers.clone()));
         let kept = FetchedReads(reads.iter().map(of).collect());
-        let first = file.pin.digest().is_none();
-        let pin = Arc::new(SeenPin { inner: file.pin.clone(), seen: OnceLock::new() });
-        let storing = StoringCompletion {
+        let storing = Arc::new(self.storing(file, digest, kept, done.clone()));
+        let pin = storing.pin.clone();
+        let mut at_place = lock(&self.at_place);
+        if at_place.len() >= MANY_BATCHES && at_place.len() == at_place.capacity() {
+            at_place.retain(|batch| batch.strong_count() > 0);
+        }
+        at_place.push(Arc::downgrade(&storing));
+        drop(at_place);
+        let storing: Arc<dyn Completion> = storing;
+        self.inner.submit(&FileRef { path: file.path.clone(), base: file.base, pin }, reads, &storing);
+    }
+
+    fn storing(
+        self: &Arc<Self>,
+        file: &FileRef,
+        digest: u64,
+        kept: FetchedReads,
+        done: Arc<dyn Completion>,
+    ) -> StoringCompletion {
+        StoringCompletion {
             place: self.clone(),
             path: file.path.clone(),
             digest,
             base: file.base,
-            pin: pin.clone(),
+            first: file.pin.digest().is_none(),
+            pin: Arc::new(SeenPin { inner: file.pin.clone(), seen: OnceLock::new() }),
             noted: OnceLock::new(),
-            first,
             kept: Mutex::new(kept),
             start: Instant::now(),
-            done: done.clone(),
+            done,
+        }
+    }
+
+    /// Reads the end of a file that the cache has nothing of.
+    fn fetch_tail(self: &Arc<Self>, file: &FileRef, digest: u64, len: usize, then: TailRead) -> Result<(), TailRead> {
+        let storing = self.storing(file, digest, FetchedReads(HashMap::new()), Arc::new(NoCompletion));
+        let asked = FileRef { pin: storing.pin.clone(), ..file.clone() };
+        // The place may give it back.
+        let then = Arc::new(Mutex::new(Some(then)));
+        let told = then.clone();
+        let store = move |found: Result<(FileVersion, Vec<u8>), PageErrorKind>| {
+            if let Ok((version, bytes)) = &found {
+                storing.pin.seen.get_or_init(|| version.clone());
+                let mut copy = bytes.clone();
+                let buffers = [Buffer { ptr: copy.as_mut_ptr(), len: copy.len() }];
+                storing.store(version.size.saturating_sub(bytes.len() as u64), &buffers, u64::MAX);
+            }
+            storing.note_first(matches!(found, Err(PageErrorKind::Missing)));
+            if let Some(then) = lock(&told).take() {
+                then(found);
+            }
         };
-        let storing: Arc<dyn Completion> = Arc::new(storing);
-        self.inner.submit(&FileRef { path: file.path.clone(), base: file.base, pin }, reads, &storing);
+        let asked = self.inner.tail(&asked, len, Box::new(store));
+        asked.map_err(|back| {
+            let own = lock(&then).take();
+            own.unwrap_or(back)
+        })
     }
 
     fn note(&self, path: &Path, answer: &Result<FileStat, PageErrorKind>) {
@@ -220,7 +270,7 @@ impl CachedFiles {
     /// Lets reads of a file wait for the answer of one check.
     fn first_contact(self: &Arc<Self>, digest: u64, waiting: WaitingReads) {
         let (path, asked) = (waiting.file.path.to_path_buf(), waiting.file.path.to_path_buf());
-        let mut first = self.first.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut first = lock(&self.first);
         let known = first.entry(digest).or_default();
         known.push(waiting);
         if known.len() > 1 {
@@ -242,7 +292,7 @@ impl CachedFiles {
 
     /// Goes on with the reads that waited for a check.
     fn met(self: &Arc<Self>, digest: u64, answer: Result<FileStat, PageErrorKind>) {
-        let waiting = self.first.lock().unwrap_or_else(PoisonError::into_inner).remove(&digest).unwrap_or_default();
+        let waiting = lock(&self.first).remove(&digest).unwrap_or_default();
         for WaitingReads { file, reads, done } in waiting {
             let checked = match &answer {
                 Ok(stat) if stat.kind == FileKind::File => file.pin.check(&stat.version).map(|()| Some(&stat.version)),
@@ -330,9 +380,23 @@ impl StoringCompletion {
     }
 }
 
+impl StoringCompletion {
+    /// Notes what the first reply says of the file.
+    fn note_first(&self, missing: bool) {
+        if !self.first {
+            return;
+        }
+        let seen = self.pin.seen.get().cloned();
+        let stat = seen.map(|version| Ok(FileStat { kind: FileKind::File, version, modified_ns: 0 }));
+        if let Some(news) = stat.or(missing.then_some(Err(PageErrorKind::Missing))) {
+            self.noted.get_or_init(|| self.place.note(&self.path, &news));
+        }
+    }
+}
+
 impl Completion for StoringCompletion {
     fn complete(&self, token: u64, result: Result<(), PageErrorKind>) {
-        let read = self.kept.lock().unwrap_or_else(PoisonError::into_inner).0.remove(&token);
+        let read = lock(&self.kept).0.remove(&token);
         if let Some((from, buffers)) = read {
             match &result {
                 Ok(()) => {
@@ -346,16 +410,20 @@ impl Completion for StoringCompletion {
                 Err(_) => {}
             }
         }
-        if self.first {
-            let seen = self.pin.seen.get().cloned();
-            let stat = seen.map(|version| Ok(FileStat { kind: FileKind::File, version, modified_ns: 0 }));
-            let news = stat.or_else(|| (result == Err(PageErrorKind::Missing)).then_some(Err(PageErrorKind::Missing)));
-            if let Some(news) = news {
-                self.noted.get_or_init(|| self.place.note(&self.path, &news));
-            }
-        }
+        self.note_first(result == Err(PageErrorKind::Missing));
         self.done.complete(token, result);
     }
+
+    fn note(&self, token: u64, note: ReadNote<'_>) {
+        self.done.note(token, note);
+    }
+}
+
+/// For what is completed by other means.
+struct NoCompletion;
+
+impl Completion for NoCompletion {
+    fn complete(&self, _: u64, _: Result<(), PageErrorKind>) {}
 }
 
 impl Place for CachedPlace {
@@ -393,6 +461,33 @@ impl Place for CachedPlace {
                 self.0.fetch(file, digest, reads, done);
             }
         }
+    }
+
+    fn promote(&self, tokens: &[u64], done: &Arc<dyn Completion>) {
+        let at_place: Vec<Arc<StoringCompletion>> = lock(&self.0.at_place).iter().filter_map(Weak::upgrade).collect();
+        for batch in at_place.into_iter().filter(|batch| Arc::ptr_eq(&batch.done, done)) {
+            let theirs: Vec<u64> = {
+                let kept = lock(&batch.kept);
+                tokens.iter().copied().filter(|token| kept.0.contains_key(token)).collect()
+            };
+            if !theirs.is_empty() {
+                let batch: Arc<dyn Completion> = batch;
+                self.0.inner.promote(&theirs, &batch);
+            }
+        }
+    }
+
+    fn tail(&self, file: &FileRef, len: usize, then: TailRead) -> Result<(), TailRead> {
+        if !self.0.offline && !self.0.cache.is_usable() {
+            return self.0.inner.tail(file, len, then);
+        }
+        let digest = DiskCache::file(&self.0.name, &file.path);
+        // With bytes here, its size is worth the round trip.
+        if self.0.offline || self.0.cache.has_any(digest) {
+            return Err(then);
+        }
+        self.0.cache.missed();
+        self.0.fetch_tail(file, digest, len, then)
     }
 
     fn look(&self, paths: Vec<PathBuf>, then: Looked) {

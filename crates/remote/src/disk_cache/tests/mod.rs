@@ -6,6 +6,7 @@ mod figures;
 mod limits;
 mod parts;
 mod places;
+mod runs;
 
 use super::format::FileKey;
 use super::{DiskCache, DiskCacheOptions};

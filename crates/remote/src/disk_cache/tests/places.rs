@@ -43,25 +43,25 @@ fn read_many(place: &dyn Place, file: &FileRef, ranges: &[(u64, usize)]) -> Vec<
     results.into_iter().zip(memory).map(|(result, bytes)| (result.unwrap(), bytes)).collect()
 }
 
-fn read(place: &dyn Place, file: &FileRef, offset: u64, len: usize) -> Result<Vec<u8>, PageErrorKind> {
+pub fn read(place: &dyn Place, file: &FileRef, offset: u64, len: usize) -> Result<Vec<u8>, PageErrorKind> {
     let (result, bytes) = read_many(place, file, &[(offset, len)]).remove(0);
     result.map(|()| bytes)
 }
 
-fn look(place: &dyn Place, path: &str) -> Result<FileStat, PageErrorKind> {
+pub fn look(place: &dyn Place, path: &str) -> Result<FileStat, PageErrorKind> {
     let (tx, rx) = channel();
     place.look(vec![PathBuf::from(path)], Box::new(move |mut found| tx.send(found.remove(0)).unwrap()));
     rx.recv_timeout(Duration::from_secs(20)).unwrap()
 }
 
-struct Setting {
-    folder: Scrap,
-    mirror: Arc<Mirror>,
-    scheme: String,
+pub struct Setting {
+    pub folder: Scrap,
+    pub mirror: Arc<Mirror>,
+    pub scheme: String,
 }
 
 impl Setting {
-    fn new(name: &str) -> Self {
+    pub fn new(name: &str) -> Self {
         let folder = scrap(name);
         std::fs::create_dir(folder.0.join("origin")).unwrap();
         let scheme = format!("cached-{name}");
@@ -69,33 +69,33 @@ impl Setting {
         Self { folder, mirror, scheme }
     }
 
-    fn write(&self, name: &str, bytes: &[u8]) {
+    pub fn write(&self, name: &str, bytes: &[u8]) {
         let path = self.folder.0.join("origin").join(name);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         let _old = std::fs::remove_file(&path);
         std::fs::write(path, bytes).unwrap();
     }
 
-    fn url(&self, name: &str) -> String {
+    pub fn url(&self, name: &str) -> String {
         format!("{}://host/{name}", self.scheme)
     }
 
-    fn file(&self, name: &str) -> FileRef {
+    pub fn file(&self, name: &str) -> FileRef {
         self.with(name, Arc::new(FilePin::default()))
     }
 
-    fn with(&self, name: &str, pin: Arc<dyn VersionPin>) -> FileRef {
+    pub fn with(&self, name: &str, pin: Arc<dyn VersionPin>) -> FileRef {
         FileRef { path: Path::new(&self.url(name)).into(), base: 0, pin }
     }
 
-    fn open(&self, offline: bool) -> (Arc<DiskCache>, CachedPlace) {
+    pub fn open(&self, offline: bool) -> (Arc<DiskCache>, CachedPlace) {
         let cache = super::open(&self.folder, small());
         (cache.clone(), CachedPlace::new(self.mirror.clone(), cache, offline))
     }
 }
 
 /// Ends a run. A reply's own thread may still have the place for a moment.
-fn close(cache: Arc<DiskCache>, place: CachedPlace) {
+pub fn close(cache: Arc<DiskCache>, place: CachedPlace) {
     drop(place);
     let mut cache = cache;
     while let Err(shared) = Arc::try_unwrap(cache) {
