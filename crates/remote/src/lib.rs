@@ -7,14 +7,17 @@
 //!
 //! | module | for |
 //! |---|---|
+//! | [`disk_cache`] | what was read before, on the local disk |
 //! | [`http`] | web servers and object stores |
 //! | [`page_server`] | the page server and its client |
 //! | [`net`] | the one thread on which HTTP runs |
 //! | [`alias`] | names for folders at servers that were started for them |
+//! | [`disk_cache`] | pages of servers on the local disk |
 //! | [`measure`] | measured reads, for reports about a line |
 //! | `options` | deadlines and limits |
 
 pub mod alias;
+pub mod disk_cache;
 pub mod http;
 pub mod measure;
 pub mod net;
