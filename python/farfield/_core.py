@@ -99,6 +99,34 @@ def set_server_credentials(server: str, token: str | None, pin: str | None) -> N
     _native.set_server_credentials(server, token, pin)
 
 
+def set_disk_cache(folder: str, bytes: int, offline: bool) -> None:
+    """The disk cache before servers: see `farfield/_native.pyi`."""
+    from farfield import _native
+
+    _native.set_disk_cache(folder, bytes, offline)
+
+
+def disk_cache_notice() -> str | None:
+    """What is wrong with the disk cache: see `farfield/_native.pyi`."""
+    from farfield import _native
+
+    return _native.disk_cache_notice()
+
+
+def disk_cache_info(folder: str) -> tuple[int, int]:
+    """Bytes and records of a disk cache: see `farfield/_native.pyi`."""
+    from farfield import _native
+
+    return _native.disk_cache_info(folder)
+
+
+def disk_cache_clear(folder: str) -> int:
+    """Clears a disk cache: see `farfield/_native.pyi`."""
+    from farfield import _native
+
+    return _native.disk_cache_clear(folder)
+
+
 def set_alias(name: str, target: str) -> None:
     """The folder at a server for which a name stands: see `farfield/_native.pyi`."""
     from farfield import _native
@@ -114,7 +142,11 @@ def time_reads(path: str, bytes: int, count: int, depth: int, most_s: float) -> 
 
 
 def _reach(paths: list[str]) -> None:
-    """Starts the servers of `ssh://` paths that have none yet."""
+    """Puts the settings of servers into force, and starts the servers of `ssh://` paths that have none yet."""
+    if any("://" in path for path in paths):
+        from farfield.runtime.network import configure
+
+        configure()
     if any(path.startswith("ssh://") for path in paths):
         from farfield.serving.ssh import ensure
 

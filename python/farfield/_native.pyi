@@ -603,6 +603,19 @@ def new_token() -> tuple[str, str]:
 def set_server_credentials(server: str, token: str | None, pin: str | None) -> None:
     """Sets what the server `HOST:PORT` is shown, and the fingerprint by which it is believed, for connections from now on."""
 
+def set_disk_cache(folder: str, bytes: int, offline: bool) -> None:
+    """Puts a disk cache of at most so many bytes before all servers that are used from now on; 0: none. `offline`: no server is
+    asked."""
+
+def disk_cache_notice() -> str | None:
+    """What is wrong with the disk cache, once; reads do not fail because of it."""
+
+def disk_cache_info(folder: str) -> tuple[int, int]:
+    """Bytes and records of a disk cache."""
+
+def disk_cache_clear(folder: str) -> int:
+    """Clears a disk cache, except for what other processes write now. Gives the bytes that were freed."""
+
 def set_alias(name: str, target: str) -> None:
     """Lets an `ssh://` name stand for a folder at a server (`farfield://HOST:PORT/NAME`)."""
 

@@ -49,6 +49,10 @@ fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(serve::new_token, m)?)?;
     m.add_function(wrap_pyfunction!(serve::set_server_credentials, m)?)?;
     m.add_function(wrap_pyfunction!(serve::set_alias, m)?)?;
+    m.add_function(wrap_pyfunction!(serve::set_disk_cache, m)?)?;
+    m.add_function(wrap_pyfunction!(serve::disk_cache_notice, m)?)?;
+    m.add_function(wrap_pyfunction!(serve::disk_cache_info, m)?)?;
+    m.add_function(wrap_pyfunction!(serve::disk_cache_clear, m)?)?;
     m.add_function(wrap_pyfunction!(serve::server_status, m)?)?;
     m.add_function(wrap_pyfunction!(serve::time_reads, m)?)?;
     m.add_function(wrap_pyfunction!(places::stat_files, m)?)?;

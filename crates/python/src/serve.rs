@@ -4,6 +4,7 @@ use field::error::FieldError;
 use pager::PageErrorKind;
 use pyo3::prelude::*;
 use python_calls::to_python;
+use remote::disk_cache::{self, DiskCache, DiskCacheOptions};
 use remote::measure::{timed_reads, ReadLoad};
 use remote::page_server::client::{set_credentials, Credentials, RemotePlace};
 use remote::page_server::secure::{Certificate, Fingerprint, Token, TokenHash, Trust};
@@ -141,6 +142,36 @@ pub fn set_server_credentials(py: Python<'_>, server: &str, token: Option<&str>,
     let pin = pin.map(|text| Fingerprint::parse(text).ok_or_else(|| wrong("fingerprint"))).transpose()?;
     set_credentials(server, Credentials { token, trust: pin.map(Trust::Pinned) });
     Ok(())
+}
+
+/// Puts a disk cache before all servers that are used from now on; without bytes there is none.
+#[pyfunction]
+pub fn set_disk_cache(py: Python<'_>, folder: &str, bytes: u64, offline: bool) {
+    py.detach(|| {
+        let cache = DiskCache::open(Path::new(folder), DiskCacheOptions { bytes, ..DiskCacheOptions::default() });
+        remote::set_disk_cache((bytes > 0 || offline).then_some(cache), offline);
+    });
+}
+
+/// What the disk cache has to say, once.
+#[pyfunction]
+pub fn disk_cache_notice() -> Option<String> {
+    remote::disk_cache().and_then(|cache| cache.take_notice())
+}
+
+/// Bytes and records of a disk cache.
+#[pyfunction]
+pub fn disk_cache_info(py: Python<'_>, folder: &str) -> PyResult<(u64, u64)> {
+    let found = py.detach(|| disk_cache::info(Path::new(folder)));
+    let found = found.map_err(|e| to_python(py, FieldError::io(folder, e)))?;
+    Ok((found.bytes, found.records))
+}
+
+/// Clears a disk cache. Returns the bytes that were freed.
+#[pyfunction]
+pub fn disk_cache_clear(py: Python<'_>, folder: &str) -> PyResult<u64> {
+    let cleared = py.detach(|| disk_cache::clear(Path::new(folder)));
+    cleared.map(|found| found.bytes).map_err(|e| to_python(py, FieldError::io(folder, e)))
 }
 
 /// Sets the folder at a server for which `ssh://` and what follows stands.

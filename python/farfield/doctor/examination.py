@@ -18,6 +18,8 @@ from farfield.sources import places
 _DOCUMENTS = ("zarr.json", ".zmetadata", ".zarray", ".zgroup", ".zattrs")
 _PAGE = 32 << 10
 """Bytes of a measured read: those of a page of 20^3 floats."""
+_DEPTHS = (1, 64)
+"""Reads at the same time."""
 _SLOW_SPREAD = 4.0
 """A 99th percentile so many times the median is a queue or a loss."""
 
@@ -123,14 +125,17 @@ def _latency(file: str) -> Step:
 def _rate(file: str, seconds: float) -> Step:
     found: dict[str, Any] = {}
     said = []
-    for depth in (1, 64):
+    for depth in _DEPTHS:
         timed = _timed(file, size=_PAGE, count=1 << 20, depth=depth, seconds=seconds)
         if isinstance(timed, str):
             return Step("rate", False, timed, "the server ends reads under load; its log says why")
         each, wall, size = timed
         rate = size / wall
         found |= {f"depth_{depth}_bytes_per_s": rate, f"depth_{depth}_reads_per_s": len(each) / wall}
-        said.append(f"{_rate_words(rate)} ({len(each) / wall:,.0f} pages of 32 KiB a second) with {depth} at a time")
+        each_kib = size / max(1, len(each)) / 1024
+        said.append(
+            f"{_rate_words(rate)} ({len(each) / wall:,.0f} reads of {each_kib:.0f} KiB a second) with {depth} at a time"
+        )
     return Step("rate", True, "; ".join(said), found=found)
 
 

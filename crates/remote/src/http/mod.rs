@@ -42,12 +42,10 @@ mod retry;
 mod status;
 mod tail;
 
+pub(crate) use place::find;
 pub use place::{held_bytes, requests};
-use std::sync::Arc;
 
-/// Registers the places of all these schemes.
-pub fn register() {
-    for (scheme, _) in address::SCHEMES {
-        pager::place::register(scheme, Arc::new(place::find));
-    }
+/// The schemes of these places.
+pub fn schemes() -> impl Iterator<Item = &'static str> {
+    address::SCHEMES.iter().map(|(scheme, _)| *scheme)
 }

@@ -50,7 +50,7 @@ fn settings(kind: StoreKind) -> u64 {
 ///
 /// # Errors
 /// [`PageErrorKind::Unsupported`] for an address that names no server or bucket.
-pub(super) fn find(url: &str) -> Result<Arc<dyn Place>, PageErrorKind> {
+pub(crate) fn find(url: &str) -> Result<Arc<dyn Place>, PageErrorKind> {
     let Address { kind, place, server, .. } = address::parse(url)?;
     let mut places = places();
     let found = places.get_or_insert_default().entry((place.clone(), settings(kind))).or_insert_with(|| {
