@@ -44,7 +44,7 @@ fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<dataset::PyDataset>()?;
     m.add_class::<lines::PyLines>()?;
     m.add_class::<places::FileReader>()?;
-    m.add_class::<places::Opening>()?;
+    m.add_class::<places::PyOpening>()?;
     m.add_class::<serve::PageServer>()?;
     m.add_function(wrap_pyfunction!(serve::new_token, m)?)?;
     m.add_function(wrap_pyfunction!(serve::set_server_credentials, m)?)?;

@@ -1,6 +1,6 @@
 //! Places by scheme, one set a process: connections and credentials are the process's.
 
-use super::Place;
+use super::seam::Place;
 use crate::error::PageErrorKind;
 use std::path::Path;
 use std::sync::{Arc, RwLock};

@@ -1,6 +1,7 @@
 //! A remote file as a source of pages.
 
-use super::{known, FileRef, Place};
+use super::known;
+use super::seam::{FileRef, Place};
 use crate::error::PageErrorKind;
 use crate::source::{Completion, Read, ReadForm, Source};
 use std::path::Path;
@@ -28,7 +29,7 @@ impl Source for PlaceFile {
         match self.file.pin.expected() {
             Some(version) => Ok(version.size),
             None => {
-                let found = super::stat(&[self.file.path.to_path_buf()]).remove(0)?;
+                let found = known::stat(&[self.file.path.to_path_buf()]).remove(0)?;
                 self.file.pin.check(&found.version)?;
                 Ok(found.version.size)
             }
