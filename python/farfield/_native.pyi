@@ -559,3 +559,56 @@ class Opening:
     def __new__(cls) -> Opening: ...
     def __enter__(self) -> Opening: ...
     def __exit__(self, kind: object, error: object, trace: object, /) -> None: ...
+
+@final
+class PageServer:
+    """A running page server.
+
+    Raises UsageError if others could read without TLS and a token, and DataError if the address cannot be used. `options` is a
+    JSON object:
+    {"names": [[name, path]],
+     "listen": "HOST:PORT",
+     "state": folder that keeps a certificate made here,     # null: none
+     "hosts": [names of this machine in that certificate],
+     "certificate": [PEM file of the chain, PEM file of the key],   # null: that of `state`; neither: no TLS
+     "tokens": [[name, SHA-256 of the token in hex]],
+     "rate": bytes a second, "rate_per_client": the same,     # null: no limit
+     "memory_limit": bytes of buffers, "max_connections": number}.
+    """
+
+    def __new__(cls, options: str) -> PageServer: ...
+    @property
+    def address(self) -> str:
+        """Address and port."""
+
+    @property
+    def fingerprint(self) -> str | None:
+        """SHA-256 of the certificate in hex; None without TLS."""
+
+    def status(self) -> str:
+        """Clients, rates and memory, as a JSON object."""
+
+    def metrics(self) -> str:
+        """The same in the text format of Prometheus."""
+
+    def set_tokens(self, tokens: list[tuple[str, str]]) -> None:
+        """Replaces the tokens: names and hashes. Clients of others are refused from now on."""
+
+    def stop(self) -> None:
+        """Finishes replies under way, and ends."""
+
+def new_token() -> tuple[str, str]:
+    """A new token and its SHA-256, both in hex."""
+
+def set_server_credentials(server: str, token: str | None, pin: str | None) -> None:
+    """Sets what the server `HOST:PORT` is shown, and the fingerprint by which it is believed, for connections from now on."""
+
+def set_alias(name: str, target: str) -> None:
+    """Lets an `ssh://` name stand for a folder at a server (`farfield://HOST:PORT/NAME`)."""
+
+def server_status(url: str) -> str:
+    """The state of the page server of a `farfield://` URL, as a JSON object."""
+
+def time_reads(path: str, bytes: int, count: int, depth: int, most_s: float) -> tuple[list[float], float, int]:
+    """Reads a remote file at places spread over it, `depth` at a time, past all caches of this process: at most `count` reads, none
+    of which begins after `most_s` seconds. Gives each duration in seconds, the duration of all, and bytes read."""

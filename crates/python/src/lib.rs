@@ -20,6 +20,7 @@ mod places;
 mod render;
 mod replies;
 mod seeds;
+mod serve;
 mod slices;
 mod volume_store;
 
@@ -44,6 +45,12 @@ fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<lines::PyLines>()?;
     m.add_class::<places::FileReader>()?;
     m.add_class::<places::Opening>()?;
+    m.add_class::<serve::PageServer>()?;
+    m.add_function(wrap_pyfunction!(serve::new_token, m)?)?;
+    m.add_function(wrap_pyfunction!(serve::set_server_credentials, m)?)?;
+    m.add_function(wrap_pyfunction!(serve::set_alias, m)?)?;
+    m.add_function(wrap_pyfunction!(serve::server_status, m)?)?;
+    m.add_function(wrap_pyfunction!(serve::time_reads, m)?)?;
     m.add_function(wrap_pyfunction!(places::stat_files, m)?)?;
     m.add_function(wrap_pyfunction!(places::list_folder, m)?)?;
     m.add_function(wrap_pyfunction!(mesh::save_mesh, m)?)?;

@@ -23,10 +23,21 @@ impl std::fmt::Display for FileVersion {
     }
 }
 
+impl FileVersion {
+    /// The digest that stands for it where many versions are kept.
+    pub fn digest(&self) -> u64 {
+        BuildHasherDefault::<DefaultHasher>::default().hash_one(self)
+    }
+}
+
 /// The version that reads of one file must have.
 pub trait VersionPin: Send + Sync {
     /// The pinned version, if it is known whole: for conditional requests.
     fn expected(&self) -> Option<FileVersion>;
+    /// The [`FileVersion::digest`] of the pinned version, if one is pinned: for caches.
+    fn digest(&self) -> Option<u64> {
+        self.expected().map(|version| version.digest())
+    }
     /// Checks the version of a reply, and pins it if none is pinned.
     ///
     /// # Errors
@@ -89,8 +100,13 @@ impl VersionPin for NumberedPin {
         None
     }
 
+    fn digest(&self) -> Option<u64> {
+        let digests = self.table.digests.lock().unwrap_or_else(PoisonError::into_inner);
+        digests.get(&self.number).copied()
+    }
+
     fn check(&self, seen: &FileVersion) -> Result<(), PageErrorKind> {
-        let digest = BuildHasherDefault::<DefaultHasher>::default().hash_one(seen);
+        let digest = seen.digest();
         let mut digests = self.table.digests.lock().unwrap_or_else(PoisonError::into_inner);
         if *digests.entry(self.number).or_insert(digest) == digest {
             return Ok(());

@@ -163,6 +163,9 @@ fn many_remote_files_are_one_source_of_one_version_each() {
     std::fs::write(dir.0.join("c/3"), vec![9; 103]).unwrap();
     let changed = read_bytes(&*folder, folder.place(3), 20);
     assert!(matches!(changed, Err(PageErrorKind::Changed { .. })), "{changed:?}");
+    // Nor is its length told.
+    let changed = read_bytes(&*folder, folder.about(3), ABOUT_BYTES);
+    assert!(matches!(changed, Err(PageErrorKind::Changed { .. })), "{changed:?}");
     // A refused check is not a missing file.
     let fault: mirror::Fault =
         Arc::new(|_| Some(PageErrorKind::Unauthorized { server: "h".into(), message: "403".into() }));

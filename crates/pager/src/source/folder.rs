@@ -268,9 +268,17 @@ impl Folder {
             };
             return done.complete(read.token, Err(kind));
         }
-        if let FolderFiles::Remote { place, .. } = &self.files {
+        if let FolderFiles::Remote { place, pins } = &self.files {
             let (paths, done) = ((first..last).map(|number| self.names.path(number)).collect(), done.clone());
-            let told = move |answers: Vec<Result<FileStat, PageErrorKind>>| {
+            let pins = pins.clone();
+            let told = move |mut answers: Vec<Result<FileStat, PageErrorKind>>| {
+                // Bytes must be of the version whose length is told here. A cache knows from it what it may answer.
+                for (number, answer) in (first..last).zip(&mut answers) {
+                    let Ok(FileStat { kind: FileKind::File, version, .. }) = answer else { continue };
+                    if let Err(changed) = pins.file(number).check(version) {
+                        *answer = Err(changed);
+                    }
+                }
                 // The kind of a failed check says more than the number of a system's error can.
                 let failed =
                     answers.iter().filter_map(|a| a.as_ref().err()).find(|kind| **kind != PageErrorKind::Missing);

@@ -77,6 +77,14 @@ impl RemotePlace {
         Ok(Self { hub: Hub::new(address, credentials, options) })
     }
 
+    /// The registered place of a URL.
+    ///
+    /// # Errors
+    /// When the URL names no server.
+    pub fn of(url: &str) -> Result<Arc<Self>, PageErrorKind> {
+        find(url, ClientOptions::default())
+    }
+
     /// The server's counts, as JSON.
     ///
     /// # Errors
