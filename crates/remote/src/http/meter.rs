@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 /// Reads at once on a line of which nothing is known.
 const LEAST_WINDOW: usize = 8;
-/// On a fast line the server's and this process's turns on their processors are the delay, and so little more of it
-/// keeps no demand waiting.
+/// The round trip of a fast line, at least. The turns of processes on their processors are its delay, and a millisecond
+/// more in flight makes no demand wait noticeably.
 const LEAST_RTT: Duration = Duration::from_millis(1);
 /// The smallest time to the first byte is that of this period.
 const RTT_PERIOD: Duration = Duration::from_secs(10);
