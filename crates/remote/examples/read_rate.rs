@@ -1,6 +1,6 @@
 //! Pages a second of a remote file, and the processor time of a page.
 //!
-//! `read_rate URL [DEPTH] [PAGES] [BYTES]`
+//! `read_rate URL [DEPTH] [PAGES] [BYTES]`. Depth 0: as many reads at once as the place has room for.
 
 use pager::place::{self, PlaceFile};
 use pager::source::{Buffer, Completion, Read, ReadClass, Source};
@@ -38,7 +38,8 @@ fn main() -> Result<(), PageErrorKind> {
     let place = place::of(Path::new(url))?.expect("a remote URL");
     let source = PlaceFile::new(place.clone(), Path::new(url));
     let size = source.size()?;
-    let mut memory = vec![vec![0u8; len]; depth];
+    let slots = if depth == 0 { 64 } else { depth };
+    let mut memory = vec![vec![0u8; len]; slots];
     let (tell, told) = channel();
     let done: Arc<dyn Completion> = Arc::new(FinishedReads(Mutex::new(tell)));
     let mut seed = 1u64;
@@ -50,15 +51,20 @@ fn main() -> Result<(), PageErrorKind> {
         Instant::now()
     };
     let (begun, cpu) = (Instant::now(), cpu_us());
-    let mut since: Vec<Instant> = (0..depth).map(&mut start).collect();
+    let mut since = vec![begun; slots];
+    let mut free: Vec<usize> = (0..slots).collect();
     let mut took = Vec::with_capacity(pages);
-    for n in 0..pages {
+    let mut started = 0;
+    while took.len() < pages {
+        while started < pages && (depth > 0 || place.room() > 0) {
+            let Some(slot) = free.pop() else { break };
+            since[slot] = start(slot);
+            started += 1;
+        }
         let (slot, result) = told.recv().expect("a completion");
         result?;
         took.push(since[slot as usize].elapsed());
-        if n + depth < pages {
-            since[slot as usize] = start(slot as usize);
-        }
+        free.push(slot as usize);
     }
     let (seconds, cpu) = (begun.elapsed().as_secs_f64(), cpu_us() - cpu);
     took.sort_unstable();

@@ -30,7 +30,7 @@ fn start() -> Option<Handle> {
     thread.spawn(run).ok().map(|_| handle)
 }
 
-/// Starts a future on the network thread. Without one the future is dropped, so what it owes must be paid by `Drop`.
+/// Starts a future on the network thread. Without one the future is dropped, and its `Drop` must answer.
 pub fn spawn(future: impl Future<Output = ()> + Send + 'static) {
     if let Some(handle) = handle() {
         handle.spawn(future);

@@ -57,6 +57,7 @@ fn names_are_files_folders_or_missing() {
     let listed = place::list(Path::new(&server.url("wing.zarr?sig=secret")), 10);
     let Err(PageErrorKind::Unsupported(message)) = listed else { panic!("{listed:?}") };
     assert!(message.contains("@names.txt") && !message.contains("secret"), "{message}");
+    assert!(!source(&format!("{file}?sig=secret")).describe().contains("secret"));
     // Many at once.
     let names: Vec<PathBuf> = (0..200).map(|n| server.url(&format!("wing.zarr/c/0/{n}")).into()).collect();
     let found = place::stat(&names);

@@ -22,7 +22,7 @@ impl PlaceFile {
 
 impl Source for PlaceFile {
     fn describe(&self) -> String {
-        self.file.path.display().to_string()
+        super::shown(&self.file.path)
     }
 
     fn size(&self) -> Result<u64, PageErrorKind> {
@@ -67,7 +67,7 @@ impl NoSource {
 
 impl Source for NoSource {
     fn describe(&self) -> String {
-        self.path.display().to_string()
+        super::shown(&self.path)
     }
 
     fn size(&self) -> Result<u64, PageErrorKind> {

@@ -37,6 +37,15 @@ fn schemes_are_not_mistaken_for_local_names() {
     ] {
         assert_eq!(scheme(Path::new(path)), expected, "{path}");
     }
+    for (path, expected) in [
+        ("https://me:pw@host/a?sig=secret/@x", "https://host/a?..."),
+        ("https://host?sig=secret", "https://host?..."),
+        ("s3://bucket/a@b?c", "s3://bucket/a@b?c"),
+        ("az://box@account/a", "az://box@account/a"),
+        ("/data/a?b@c", "/data/a?b@c"),
+    ] {
+        assert_eq!(shown(Path::new(path)), expected);
+    }
     let Err(PageErrorKind::Unsupported(message)) = of(Path::new("gopher://host/a")) else { panic!("no such place") };
     assert!(message.contains("gopher://"), "{message}");
 }

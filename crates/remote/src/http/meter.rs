@@ -9,6 +9,9 @@ use std::time::{Duration, Instant};
 
 /// Reads at once on a line of which nothing is known.
 const LEAST_WINDOW: usize = 8;
+/// The round trip of a fast line, at least. The turns of processes on their processors are its delay, and a millisecond
+/// more in flight makes no demand wait noticeably.
+const LEAST_RTT: Duration = Duration::from_millis(1);
 /// The smallest time to the first byte is that of this period.
 const RTT_PERIOD: Duration = Duration::from_secs(10);
 /// Times to the first byte that are kept for their 99th percentile.
@@ -141,7 +144,7 @@ impl LineMeter {
         }
         samples.rates.push_back((rate, now));
         let best = samples.rates.front().map_or(rate, |(rate, _)| *rate);
-        let window = 3.0 * best * rtt.as_secs_f64() / samples.typical.max(1.0);
+        let window = 3.0 * best * rtt.max(LEAST_RTT).as_secs_f64() / samples.typical.max(1.0);
         drop(samples);
         self.rate.store(best as u64, Relaxed);
         self.window.store((window as usize).max(LEAST_WINDOW), Relaxed);

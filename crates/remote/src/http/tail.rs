@@ -96,7 +96,7 @@ async fn ask(line: &ServerLine, target: &Target, len: u64, patience: Patience) -
             line.meter.ended(begun, read.as_ref().map_or(0, |_| (end - begin) as usize));
             read
         }
-        // The whole file, which is not longer than what was asked for; or a longer one, of which nothing is taken.
+        // The whole of a short file has the last bytes. Nothing is taken of a longer one.
         StatusCode::OK => match reply::length(headers) {
             Some(size) if size <= len => take(line, target, reply, size, size).await,
             Some(size) => checked(target, reply::version(headers, size)),
