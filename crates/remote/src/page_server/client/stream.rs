@@ -24,7 +24,7 @@ pub(super) struct Sealed {
 }
 
 /// Where received bytes go.
-pub(super) type Parts = Vec<libc::iovec>;
+pub(super) type IoParts = Vec<libc::iovec>;
 
 /// Sends without waiting.
 struct Unwaiting<'a>(&'a TcpStream);
@@ -83,7 +83,7 @@ impl Stream {
     }
 
     /// Waits for bytes, and puts what is there into the parts. Returns their number, which is not 0.
-    pub(super) fn receive(&self, sealed: &mut Sealed, parts: &Parts) -> io::Result<usize> {
+    pub(super) fn receive(&self, sealed: &mut Sealed, parts: &IoParts) -> io::Result<usize> {
         let Some(tls) = &self.tls else {
             return loop {
                 let count = parts.len() as libc::c_int;
@@ -115,7 +115,7 @@ impl Stream {
     }
 
     /// Opens what came, into the parts.
-    fn open(&self, tls: &mut ClientConnection, sealed: &mut Sealed, parts: &Parts) -> io::Result<usize> {
+    fn open(&self, tls: &mut ClientConnection, sealed: &mut Sealed, parts: &IoParts) -> io::Result<usize> {
         let mut total = 0;
         let (mut part, mut at) = (0, 0);
         while let Some(to) = parts.get(part) {

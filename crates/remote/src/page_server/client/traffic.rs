@@ -31,7 +31,7 @@ const CLASSES: usize = 56;
 const HALVED_AT: u32 = 1000;
 
 /// See the module.
-pub(super) struct Flow {
+pub(super) struct Traffic {
     measured: Mutex<Measured>,
     window: AtomicU64,
     rate: AtomicU64,
@@ -50,7 +50,7 @@ struct Measured {
     count: u32,
 }
 
-impl Flow {
+impl Traffic {
     pub(super) fn new() -> Self {
         let measured = Measured {
             rtt: [None; 2],
@@ -194,7 +194,7 @@ mod tests {
 
     #[test]
     fn the_window_follows_rate_and_round_trip() {
-        let flow = Flow::new();
+        let flow = Traffic::new();
         // Sixteen pages of 32 KiB each 10 ms, 40 ms after their requests, of which the server took 15.
         for _ in 0..40 {
             flow.begin(1);
