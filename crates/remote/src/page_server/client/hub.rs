@@ -9,6 +9,7 @@ use super::keeper;
 use super::link::ServerLink;
 use super::options::ClientOptions;
 use super::receive::{LinkError, Receiver, ReplyOutcome};
+use super::stream::Stream;
 use super::traffic::Traffic;
 use pager::PageErrorKind;
 use std::collections::VecDeque;
@@ -184,7 +185,7 @@ impl Hub {
                     match receiver.reply() {
                         Ok(None) => {}
                         Ok(Some(outcome)) => {
-                            if let Err(error) = self.outcome(link, outcome) {
+                            if let Err(error) = self.outcome(link, &stream, outcome) {
                                 break error;
                             }
                         }
@@ -200,14 +201,19 @@ impl Hub {
         self.pump();
     }
 
-    fn outcome(self: &Arc<Self>, link: &Arc<ServerLink>, outcome: ReplyOutcome) -> Result<(), LinkError> {
+    fn outcome(
+        self: &Arc<Self>,
+        link: &Arc<ServerLink>,
+        stream: &Stream,
+        outcome: ReplyOutcome,
+    ) -> Result<(), LinkError> {
         if !link.answered.swap(true, Relaxed) {
             self.state().failures = 0;
         }
         match outcome {
             ReplyOutcome::Done(complete, bytes, sent, elsewhere) => {
                 link.unassign(bytes);
-                self.traffic.answered(bytes, sent, elsewhere);
+                self.traffic.answered(bytes, sent, elsewhere, || stream.shortest_trip());
                 self.traffic.end(bytes);
                 complete();
                 Ok(())

@@ -11,6 +11,8 @@ const TICK: Duration = Duration::from_millis(100);
 const STUCK_TICK: Duration = Duration::from_millis(5);
 /// Time without anything asked after which it sleeps.
 const IDLE: Duration = Duration::from_secs(2);
+/// Most time that it sleeps at once: whatever is asked rings.
+const ASLEEP: Duration = Duration::from_secs(60);
 const STACK_BYTES: usize = 256 << 10;
 
 /// Starts the thread. Whether it runs: without it nothing is late or retried, until the next submission tries again.
@@ -36,7 +38,7 @@ fn run(hub: &Arc<Hub>) {
             hub.asleep.store(true, Relaxed);
             // What was submitted before this line is seen here; what comes after it rings.
             if !hub.traffic.is_busy() && hub.queued() == 0 {
-                state = hub.bell.wait_timeout(state, Duration::from_secs(1)).unwrap_or_else(PoisonError::into_inner).0;
+                state = hub.bell.wait_timeout(state, ASLEEP).unwrap_or_else(PoisonError::into_inner).0;
             }
             hub.asleep.store(false, Relaxed);
         } else {

@@ -148,6 +148,21 @@ impl Stream {
         Ok(total)
     }
 
+    /// The shortest round trip that the system has seen on this connection.
+    pub(super) fn shortest_trip(&self) -> Option<std::time::Duration> {
+        /// Where `tcpi_min_rtt` stands in the kernel's `tcp_info`.
+        const AT: usize = 148;
+        let mut info = [0u8; AT + 4];
+        let mut len = info.len() as libc::socklen_t;
+        let (fd, to) = (self.socket.as_raw_fd(), info.as_mut_ptr().cast());
+        // SAFETY: the socket is open, and the buffer has the given length.
+        let got = unsafe { libc::getsockopt(fd, libc::IPPROTO_TCP, libc::TCP_INFO, to, &mut len) };
+        let micros = info.last_chunk::<4>().map_or(0, |word| u32::from_ne_bytes(*word));
+        // The kernel says all ones as long as it has seen none.
+        let known = got == 0 && len as usize == info.len() && micros > 0 && micros < u32::MAX;
+        known.then(|| std::time::Duration::from_micros(micros.into()))
+    }
+
     /// Ends both directions. The thread that receives returns.
     pub(super) fn shut(&self) {
         let _ended = self.socket.shutdown(std::net::Shutdown::Both);

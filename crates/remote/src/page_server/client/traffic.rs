@@ -83,8 +83,15 @@ impl Traffic {
         }
     }
 
-    /// A read was answered. `elsewhere`: time in the server's queue and service.
-    pub(super) fn answered(&self, bytes: u64, sent: Instant, elsewhere: Duration) {
+    /// A read was answered. `elsewhere`: time in the server's queue and service. `path`: the round trip of the line
+    /// itself, if the system knows it, without the bytes that wait in it.
+    pub(super) fn answered(
+        &self,
+        bytes: u64,
+        sent: Instant,
+        elsewhere: Duration,
+        path: impl FnOnce() -> Option<Duration>,
+    ) {
         let now = Instant::now();
         let took = now.saturating_duration_since(sent);
         let page = self.page.load(Relaxed);
@@ -103,10 +110,13 @@ impl Traffic {
         };
         m.bytes += bytes;
         let passed = now.saturating_duration_since(begin);
-        let rtt = m.shortest();
-        if passed < RATE_TIME.max(rtt * 2) {
+        if passed < RATE_TIME.max(m.shortest() * 2) {
             return;
         }
+        if let Some(path) = path() {
+            m.rtt[0] = Some(m.rtt[0].map_or(path, |shortest| shortest.min(path)));
+        }
+        let rtt = m.shortest();
         let rate = m.bytes as f64 / passed.as_secs_f64();
         if m.rates.len() == RATES {
             m.rates.pop_front();
@@ -199,7 +209,7 @@ mod tests {
         for _ in 0..40 {
             flow.begin(1);
             for _ in 0..16 {
-                flow.answered(32 << 10, Instant::now() - Duration::from_millis(40), Duration::from_millis(15));
+                flow.answered(32 << 10, Instant::now() - Duration::from_millis(40), Duration::from_millis(15), || None);
             }
             std::thread::sleep(Duration::from_millis(10));
         }

@@ -197,10 +197,11 @@ impl Server {
         self.wait();
     }
 
-    /// Waits for its end.
+    /// Waits for its end, which another thread's [`Self::stop`] brings.
     pub fn wait(&self) {
-        let threads = std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
-        for thread in threads {
+        // Who waits second waits for the first.
+        let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
+        for thread in threads.drain(..) {
             // A panic there was reported already.
             let _panicked = thread.join();
         }

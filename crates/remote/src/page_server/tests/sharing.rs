@@ -356,12 +356,13 @@ fn pages_come_through_the_pager() {
     let path = format!("farfield://{}/data/a", place.describe());
     let source = pager.add_source(Arc::new(PlaceFile::new(place.clone(), Path::new(&path))));
     let array = pager.add_array(Arc::new(Plain(source, 1000)));
-    let worker = pager.worker();
+    let mut worker = pager.worker();
     let mut rng = Rng(4);
     for _ in 0..200 {
         let first = rng.below(990);
         let pages: Vec<PageId> = (first..first + 10).map(|page| PageId::new(array, 0, page)).collect();
         let hold = pager.fetch(&pages).unwrap();
+        worker.begin_step();
         for page in &pages {
             let Lookup::Here(bytes) = worker.page(*page) else { panic!("held, so it is here") };
             let at = page.page as usize * 4000;
