@@ -32,7 +32,7 @@ pub fn info(folder: &Path) -> io::Result<DiskCacheInfo> {
         // A segment that was removed meanwhile counts no more.
         let Ok(file) = folder::open(folder, &name, OpenOptions::new().read(true)) else { continue };
         let growing = !listed.sealed && !folder::try_lock(&file);
-        let Some(loaded) = segment::load(&file, listed.number)? else { continue };
+        let Ok(Some(loaded)) = segment::load(&file, listed.number) else { continue };
         info.bytes += listed.bytes;
         info.segments += 1;
         info.growing += u64::from(growing);
@@ -67,7 +67,7 @@ pub fn clear(folder: &Path) -> io::Result<DiskCacheInfo> {
             removed.growing += 1;
             continue;
         }
-        let Some(loaded) = segment::load(&file, listed.number)? else { continue };
+        let Ok(Some(loaded)) = segment::load(&file, listed.number) else { continue };
         folder::remove(folder, &loaded.name, listed.sealed)?;
         removed.bytes += listed.bytes;
         removed.segments += 1;

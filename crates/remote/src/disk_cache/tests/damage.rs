@@ -55,6 +55,18 @@ fn no_flipped_bit_is_given_out() {
         drop(opened);
         file.write_all_at(&old, at).unwrap();
     }
+    // While it is open.
+    let opened = open(&folder, small());
+    for _ in 0..200 {
+        let at = dice.below(bytes);
+        let mut old = [0];
+        file.read_exact_at(&mut old, at).unwrap();
+        file.write_all_at(&[old[0] ^ 1 << dice.below(8)], at).unwrap();
+        sound(&opened);
+        file.write_all_at(&old, at).unwrap();
+    }
+    assert!(opened.counts().faults > 20);
+    drop(opened);
     assert_eq!(sound(&open(&folder, small())), 40);
 }
 
