@@ -112,6 +112,10 @@ fn a_folder_that_is_cleared_by_hand_is_filled_again() {
     let folder = scrap("cleared");
     filled(&folder);
     let opened = open(&folder, small());
+    // The next run does not go on with a segment that is more than half full.
+    (0..3).for_each(|n| put(&opened, key(7), n * 30_000, 30_000));
+    drop(opened);
+    let opened = open(&folder, small());
     put(&opened, key(9), 0, 3000);
     opened.flush();
     assert!(sound(&opened) == 40 && get(&opened, key(9), 0, 3000).is_some());

@@ -20,7 +20,7 @@ struct Asked {
     tails: Mutex<usize>,
     promoted: Mutex<Vec<u64>>,
     /// Reads that wait.
-    held: Mutex<Vec<(FileRef, Read, Arc<dyn Completion>)>>,
+    held: Mutex<Vec<(Read, Arc<dyn Completion>)>>,
     hold: bool,
 }
 
@@ -47,13 +47,13 @@ impl Place for Asked {
         }
         for read in reads {
             done.note(read.token, ReadNote { server: "s", connection: 3, step: ReadStep::Sent });
-            self.held.lock().unwrap().push((file.clone(), read, done.clone()));
+            self.held.lock().unwrap().push((read, done.clone()));
         }
     }
     fn promote(&self, tokens: &[u64], done: &Arc<dyn Completion>) {
         let held = self.held.lock().unwrap();
         for token in tokens {
-            assert!(held.iter().any(|(_, read, d)| read.token == *token && Arc::ptr_eq(d, done)), "by its own names");
+            assert!(held.iter().any(|(read, d)| read.token == *token && Arc::ptr_eq(d, done)), "by its own names");
         }
         self.promoted.lock().unwrap().extend(tokens);
     }
@@ -149,7 +149,7 @@ fn promotions_and_notes_pass_through() {
     place.promote(&[2, 3, 9], &done);
     assert_eq!(*asked.promoted.lock().unwrap(), [2], "3 is another's");
     assert_eq!((mine.0.lock().unwrap().clone(), other.0.lock().unwrap().clone()), (vec![1, 2], vec![1, 3]));
-    for (_, read, done) in asked.held.lock().unwrap().drain(..) {
+    for (read, done) in asked.held.lock().unwrap().drain(..) {
         done.complete(read.token, Err(PageErrorKind::Missing));
     }
     place.promote(&[1], &done);
