@@ -51,12 +51,15 @@ pub(super) fn open(folder: &Path, name: &str, options: &mut OpenOptions) -> io::
 pub(super) struct LockedFile(File);
 
 impl LockedFile {
-    /// Takes a file's lock. `Err`: another process has it.
-    pub fn take(file: File) -> Result<Self, File> {
+    /// Takes a file's lock, and else gives the file back.
+    ///
+    /// # Errors
+    /// `WouldBlock`: another process has it. Others: the file system has no locks.
+    pub fn take(file: File) -> Result<Self, (File, io::Error)> {
         // SAFETY: the descriptor is open as long as `file` is there.
         match unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } {
             0 => Ok(Self(file)),
-            _ => Err(file),
+            _ => Err((file, io::Error::last_os_error())),
         }
     }
 }
@@ -83,8 +86,9 @@ pub(super) fn lock(folder: &Path, patience: Duration) -> io::Result<Option<Locke
     loop {
         match LockedFile::take(file) {
             Ok(locked) => return Ok(Some(locked)),
+            Err((_, e)) if e.kind() != io::ErrorKind::WouldBlock => return Err(e),
             Err(_) if Instant::now() >= end => return Ok(None),
-            Err(back) => file = back,
+            Err((back, _)) => file = back,
         }
         std::thread::sleep(TRY_EVERY);
     }

@@ -7,7 +7,8 @@
 //! record is a miss, said once; reads never fail because of it. Only digests of addresses are stored: addresses can
 //! hold secrets.
 //!
-//! *Practice.*
+//! *Practice.* One [`DiskCache`] a folder and process, and a [`CachedPlace`] before each place. The pager's owner
+//! charges [`DiskCache::index_bytes`] and [`DiskCache::most_other_bytes`], and shows [`DiskCache::take_notice`].
 //!
 //! | module | for |
 //! |---|---|

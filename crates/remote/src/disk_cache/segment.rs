@@ -166,8 +166,7 @@ impl GrowingSegment {
     pub fn create(folder: &Arc<Path>, name: SegmentName, most: u64) -> io::Result<Self> {
         let path = format::file_name(name.number, false);
         let file = folder::open(folder, &path, OpenOptions::new().read(true).write(true).create_new(true))?;
-        let no_locks = |_| io::Error::other("its file system has no locks");
-        let made = LockedFile::take(file).map_err(no_locks).and_then(|file| {
+        let made = LockedFile::take(file).map_err(|(_, e)| e).and_then(|file| {
             file.write_all_at(&name.header(), 0)?;
             Ok(file)
         });
