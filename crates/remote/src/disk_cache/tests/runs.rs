@@ -171,8 +171,8 @@ impl FileNames for Chunks {
 }
 
 fn source_bytes(source: &dyn Source, offset: u64, len: usize) -> Result<Vec<u8>, PageErrorKind> {
-    struct One(Mutex<std::sync::mpsc::Sender<Result<(), PageErrorKind>>>);
-    impl Completion for One {
+    struct OneAnswer(Mutex<std::sync::mpsc::Sender<Result<(), PageErrorKind>>>);
+    impl Completion for OneAnswer {
         fn complete(&self, _: u64, result: Result<(), PageErrorKind>) {
             self.0.lock().unwrap().send(result).unwrap();
         }
@@ -180,7 +180,7 @@ fn source_bytes(source: &dyn Source, offset: u64, len: usize) -> Result<Vec<u8>,
     let (tx, rx) = channel();
     let mut bytes = vec![0xAA; len];
     let buffers = vec![Buffer { ptr: bytes.as_mut_ptr(), len }];
-    let done: Arc<dyn Completion> = Arc::new(One(Mutex::new(tx)));
+    let done: Arc<dyn Completion> = Arc::new(OneAnswer(Mutex::new(tx)));
     source.submit(vec![Read { token: 1, offset, buffers, class: ReadClass::Demand }], &done);
     rx.recv_timeout(Duration::from_secs(10)).unwrap().map(|()| bytes)
 }
