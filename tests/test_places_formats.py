@@ -447,17 +447,50 @@ def test_links_of_hdf5_into_other_files_are_followed_by_name(server: Server) -> 
         assert kind in ("DataError", "UnknownName") and re.search(word, message)
 
 
+def virtual(path: Path, *parts: tuple[Any, Any], shape: tuple[int, ...] = (6, 5, 6)) -> None:
+    """A virtual dataset: what it takes by place."""
+    layout = h5py.VirtualLayout(shape, "uint16")
+    for place, source in parts:
+        layout[place] = source
+    with h5py.File(path, "w") as file:
+        file.create_virtual_dataset("u", layout, fillvalue=7)
+
+
+def test_virtual_datasets_are_put_together(server: Server) -> None:
+    with h5py.File(server.root / "a.h5", "w") as file:
+        file.create_dataset("u", data=VALUES, chunks=(2, 3, 3), compression="gzip")
+        file["flat"] = VALUES[0]
+    (server.root / "deep").mkdir()
+    shutil.copy(server.root / "a.h5", server.root / "deep/b.h5")
+    one = h5py.VirtualSource("a.h5", "u", VALUES.shape)
+    other = h5py.VirtualSource("deep/b.h5", "u", VALUES.shape)
+    flat = h5py.VirtualSource("a.h5", "flat", (5, 6))
+    virtual(server.root / "whole.h5", (np.s_[:4], one), (np.s_[4:6], other[1:3]))
+    virtual(server.root / "part.h5", (np.s_[1:3, 1:4, 2:], one[1:3, :3, :4]), (5, flat))
+    virtual(server.root / "none.h5", (np.s_[:4], h5py.VirtualSource("absent.h5", "u", VALUES.shape)))
+    virtual(server.root / "short.h5", (np.s_[:6], h5py.VirtualSource("a.h5", "u", (6, 5, 6))))
+    virtual(server.root / "gaps.h5", (np.s_[::2], one[:3]))
+    cache = server.root.parent / "cache"
+    for name in ("whole.h5", "part.h5"):
+        check(server, [name], volume)
+        made = [
+            volume(path, cache)[0]["levels"][0]["arrays"][0] for path in (str(server.root / name), server.url(name))
+        ]
+        here, there = (Path(array["where"]["contiguous"]["file"]).read_bytes() for array in made)
+        with h5py.File(server.root / name) as file:
+            assert here == there == file["u"][...].tobytes()
+    for name, word in (("none.h5", "not there"), ("short.h5", "which has 4 x 5 x 6"), ("gaps.h5", "gaps")):
+        kind, message = volume(server.url(name), cache)
+        assert kind == "DataError" and word in message
+
+
 def test_hdf5_in_several_files_is_refused_at_a_server(server: Server) -> None:
     hdf5(server.root)
     with h5py.File(server.root / "linked.h5", "w") as file:
         file["u"] = h5py.ExternalLink("a.h5", "/u")
-    layout = h5py.VirtualLayout(VALUES.shape, VALUES.dtype)
-    layout[:] = h5py.VirtualSource("a.h5", "u", VALUES.shape)
-    with h5py.File(server.root / "virtual.h5", "w") as file:
-        file.create_virtual_dataset("u", layout)
     with h5py.File(server.root / "external.h5", "w") as file:
         file.create_dataset("u", VALUES.shape, VALUES.dtype, external=[("u.raw", 0, h5py.h5f.UNLIMITED)])
-    for name in ("linked.h5", "virtual.h5", "external.h5"):
+    for name in ("linked.h5", "external.h5"):
         kind, message = volume(server.url(name), server.root.parent / "cache")
         assert kind == DataError.__name__ and "server" in message
 
@@ -487,3 +520,21 @@ def test_the_command_line(server: Server, ff: Command) -> None:
     assert "to a server" in ff("convert", there, server.url("b.zarr"), ok=(2,)).stderr
     server.refused = r"parts/b\.raw"
     assert "403" in ff("info", server.url("b.nhdr"), ok=(5,)).stderr
+
+
+def test_files_here_lead_to_no_server(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever a file names is here, also where it is named like an address."""
+    monkeypatch.chdir(server.root)
+    there = "fake://host/parts/b.raw"
+    (server.root / "parts").mkdir()
+    (server.root / "parts/b.raw").write_bytes(VALUES.tobytes())
+    (server.root / "a.nhdr").write_text(NRRD.format("raw", f"data file: {there}\n"))
+    (server.root / "a.mhd").write_text(META.format("", there))
+    (server.root / "a.pvd").write_text(
+        f'<VTKFile type="Collection"><Collection><DataSet file="{there}"/></Collection></VTKFile>'
+    )
+    with h5py.File(server.root / "a.h5", "w") as file:
+        file.create_dataset("u", VALUES.shape, VALUES.dtype, external=[(there, 0, h5py.h5f.UNLIMITED)])
+    for name in ("a.nhdr", "a.mhd", "a.pvd", "a.h5"):
+        assert "not there" in volume(name, server.root.parent / "cache")[1]
+    assert not server.calls

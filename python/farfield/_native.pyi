@@ -520,17 +520,11 @@ def resident_bytes() -> int:
     """Resident bytes of this process now (VmRSS)."""
 
 def stat_files(paths: list[str]) -> list[tuple[str, int, str, int] | None]:
-    """What is known of files, here or at servers, asked in one round trip. Of each path: "file", "folder" or "other"; bytes; a
-    version, as an opaque text (ETag and the like); the last change in nanoseconds since 1970, 0 if unknown. None: not there.
-
-    Raises AccessError if a server does not answer or refuses: only what a server calls missing is None.
-    """
+    """Of each path, asked in one round trip: "file", "folder" or "other"; bytes; an opaque version (ETag and the like); the last
+    change in nanoseconds since 1970, 0 if unknown. None only if it is missing: AccessError if a server refuses or is silent."""
 
 def list_folder(folder: str) -> list[tuple[str, bool, int]]:
-    """The entries of a folder: name, whether it is a folder, bytes.
-
-    Raises AccessError if a server does not answer or refuses, and DataError if it gives no lists, as plain HTTP.
-    """
+    """The entries of a folder: name, whether it is a folder, bytes. DataError if a server gives no lists, as plain HTTP."""
 
 @final
 class FileReader:
@@ -546,16 +540,65 @@ class FileReader:
         """As in `stat_files`."""
 
     def read_at(self, offset: int, length: int) -> bytes:
-        """The bytes from `offset` on: fewer than `length` only at the end of the file.
-
-        Raises DataError if the file has changed since.
-        """
+        """The bytes from `offset` on, fewer only at the end of the file. DataError if the file has changed since."""
 
 @final
 class Opening:
-    """A context manager. Meanwhile what is known of files at servers (`stat_files`, small files) is shared, and each file is of
-    one version. The outermost one forgets, as it begins, what was known before."""
+    """A context. What is known of files at servers is shared in it, in one version; the outermost one begins without any."""
 
     def __new__(cls) -> Opening: ...
     def __enter__(self) -> Opening: ...
     def __exit__(self, kind: object, error: object, trace: object, /) -> None: ...
+
+@final
+class PageServer:
+    """A running page server. Raises UsageError if others could read without TLS and a token. `options` is a JSON object:
+    {"names": [[name, path]], "listen": "HOST:PORT",
+     "state": folder that keeps a certificate made here, "hosts": [names of this machine in it],     # null: none
+     "certificate": [PEM file of the chain, of the key],     # null: that of `state`; neither: no TLS
+     "tokens": [[name, SHA-256 in hex]], "rate": bytes a second, "rate_per_client": the same,     # null: no limit
+     "memory_limit": bytes of buffers, "max_connections": number}."""
+
+    def __new__(cls, options: str) -> PageServer: ...
+    @property
+    def address(self) -> str: ...
+    @property
+    def fingerprint(self) -> str | None:
+        """SHA-256 of the certificate in hex; None without TLS."""
+
+    def status(self) -> str: ...
+    def metrics(self) -> str:
+        """The status in the text format of Prometheus."""
+
+    def set_tokens(self, tokens: list[tuple[str, str]]) -> None:
+        """Replaces names and hashes. Clients of others are refused from now on."""
+
+    def stop(self) -> None: ...
+
+def new_token() -> tuple[str, str]:
+    """A new token and its SHA-256, both in hex."""
+
+def set_server_credentials(server: str, token: str | None, pin: str | None) -> None:
+    """Sets what the server `HOST:PORT` is shown, and the fingerprint by which it is believed, for connections from now on."""
+
+def set_disk_cache(folder: str, bytes: int, offline: bool) -> None:
+    """Puts a disk cache of so many bytes before servers used from now on; 0: none. `offline`: no server is asked."""
+
+def disk_cache_notice() -> str | None:
+    """What is wrong with the disk cache, once; reads do not fail because of it."""
+
+def disk_cache_info(folder: str) -> tuple[int, int]:
+    """Bytes and records of a disk cache."""
+
+def disk_cache_clear(folder: str) -> int:
+    """Clears a disk cache, except for what other processes write now. Gives the bytes that were freed."""
+
+def set_alias(name: str, target: str) -> None:
+    """Lets an `ssh://` name stand for a folder at a server (`farfield://HOST:PORT/NAME`)."""
+
+def server_status(url: str) -> str:
+    """The state of the page server of a `farfield://` URL, as a JSON object."""
+
+def time_reads(path: str, bytes: int, count: int, depth: int, most_s: float) -> tuple[list[float], float, int]:
+    """At most `count` reads of a remote file, `depth` at a time, none begun after `most_s` seconds, past all caches. Gives each
+    duration in seconds, the duration of all, and bytes read."""

@@ -9,7 +9,7 @@ use std::sync::Arc;
 /// The sources of a pager. A source's reads count against one of three limits: its place's, its own depth, or the
 /// pager's readers.
 #[derive(Default)]
-pub(crate) struct Sources {
+pub(crate) struct SourceTable {
     sources: Vec<Arc<dyn Source>>,
     /// For each source, the number of its place in `places`.
     place_of: Vec<Option<u32>>,
@@ -17,13 +17,13 @@ pub(crate) struct Sources {
     places: Vec<Arc<dyn Place>>,
     /// For each place, reads that were chosen and not yet submitted. The place does not know of them.
     chosen: Vec<usize>,
-    /// Sources with a depth of their own.
+    /// SourceTable with a depth of their own.
     own_depth: Vec<SourceId>,
-    /// Sources with memory of their own ([`Source::held_bytes`]).
+    /// SourceTable with memory of their own ([`Source::held_bytes`]).
     holders: Vec<SourceId>,
 }
 
-impl Sources {
+impl SourceTable {
     pub(crate) fn add(&mut self, source: Arc<dyn Source>) -> SourceId {
         let id = SourceId(self.sources.len() as u32);
         let place = source.limited_by().map(|place| {

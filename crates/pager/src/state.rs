@@ -8,7 +8,7 @@ use crate::pins::Pins;
 use crate::priority::Wake;
 use crate::reads::{ReadPart, Reads};
 use crate::residency::Residency;
-use crate::sources::Sources;
+use crate::sources::SourceTable;
 use crate::touched::Touched;
 use std::sync::Arc;
 
@@ -40,7 +40,7 @@ pub(crate) struct LockedCounters {
 /// See the module.
 pub(crate) struct PagerState {
     pub(crate) maps: Vec<Arc<dyn PageMap>>,
-    pub(crate) sources: Sources,
+    pub(crate) sources: SourceTable,
     /// Names of servers, each at the number that events have.
     pub(crate) servers: Vec<Arc<str>>,
     /// Prefetches at a source whose pages are demanded now. Passed on after the lock is released.
@@ -79,7 +79,7 @@ impl PagerState {
     pub(crate) fn new(residency: Residency) -> Self {
         Self {
             maps: Vec::new(),
-            sources: Sources::default(),
+            sources: SourceTable::default(),
             servers: Vec::new(),
             promotions: Vec::new(),
             workers: Vec::new(),

@@ -20,6 +20,7 @@ mod places;
 mod render;
 mod replies;
 mod seeds;
+mod serve;
 mod slices;
 mod volume_store;
 
@@ -43,7 +44,17 @@ fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_class::<dataset::PyDataset>()?;
     m.add_class::<lines::PyLines>()?;
     m.add_class::<places::FileReader>()?;
-    m.add_class::<places::Opening>()?;
+    m.add_class::<places::PyOpening>()?;
+    m.add_class::<serve::PageServer>()?;
+    m.add_function(wrap_pyfunction!(serve::new_token, m)?)?;
+    m.add_function(wrap_pyfunction!(serve::set_server_credentials, m)?)?;
+    m.add_function(wrap_pyfunction!(serve::set_alias, m)?)?;
+    m.add_function(wrap_pyfunction!(serve::set_disk_cache, m)?)?;
+    m.add_function(wrap_pyfunction!(serve::disk_cache_notice, m)?)?;
+    m.add_function(wrap_pyfunction!(serve::disk_cache_info, m)?)?;
+    m.add_function(wrap_pyfunction!(serve::disk_cache_clear, m)?)?;
+    m.add_function(wrap_pyfunction!(serve::server_status, m)?)?;
+    m.add_function(wrap_pyfunction!(serve::time_reads, m)?)?;
     m.add_function(wrap_pyfunction!(places::stat_files, m)?)?;
     m.add_function(wrap_pyfunction!(places::list_folder, m)?)?;
     m.add_function(wrap_pyfunction!(mesh::save_mesh, m)?)?;

@@ -80,11 +80,11 @@ impl FileReader {
 }
 
 /// The time in which a dataset is opened, as a context.
-#[pyclass(frozen, module = "farfield._native")]
-pub struct Opening(Mutex<Option<place::Opening>>);
+#[pyclass(frozen, name = "Opening", module = "farfield._native")]
+pub struct PyOpening(Mutex<Option<place::Opening>>);
 
 #[pymethods]
-impl Opening {
+impl PyOpening {
     #[new]
     fn new() -> Self {
         Self(Mutex::new(None))

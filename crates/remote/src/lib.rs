@@ -11,21 +11,37 @@
 //! | [`http`] | web servers and object stores |
 //! | [`page_server`] | the page server and its client |
 //! | [`net`] | the one thread on which HTTP runs |
+//! | [`alias`] | names for folders at servers that were started for them |
+//! | [`disk_cache`] | pages of servers on the local disk |
+//! | [`measure`] | measured reads, for reports about a line |
+//! | `caching` | which places have that cache before them |
 //! | `options` | deadlines and limits |
 
+pub mod alias;
+mod caching;
 pub mod disk_cache;
 pub mod http;
+pub mod measure;
 pub mod net;
 mod options;
 pub mod page_server;
 
+pub use caching::{disk_cache, set_disk_cache};
 pub use options::{options, set_options, NetworkOptions};
 
 use page_server::client::ClientOptions;
+use pager::place;
+use std::sync::Arc;
 
 /// Registers the places of all schemes of this crate. Connections are made at their first use.
 pub fn register() {
-    http::register();
+    alias::register();
+    for scheme in http::schemes() {
+        place::register(scheme, Arc::new(|url| http::find(url).map(caching::cached)));
+    }
     let network_timeout = options().network_timeout;
-    page_server::client::register(ClientOptions { network_timeout, ..ClientOptions::default() });
+    let options = ClientOptions { network_timeout, ..ClientOptions::default() };
+    for scheme in page_server::client::SCHEMES {
+        place::register(scheme, Arc::new(move |url| Ok(caching::cached(page_server::client::find(url, options)?))));
+    }
 }

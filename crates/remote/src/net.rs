@@ -9,6 +9,9 @@ use tokio::runtime::{Builder, Handle};
 /// The thread's stack. Tasks live on the heap; TLS handshakes are the deepest calls.
 const STACK_BYTES: usize = 1 << 20;
 
+/// Threads that wait for addresses of names.
+const RESOLVERS: usize = 4;
+
 static HANDLE: OnceLock<Option<Handle>> = OnceLock::new();
 
 /// The runtime of the network thread; `None` if the system refuses a thread or an epoll.
@@ -19,14 +22,15 @@ pub fn handle() -> Option<&'static Handle> {
 fn start() -> Option<Handle> {
     // Fails only if the process has another provider already, which then serves.
     let _other = rustls::crypto::ring::default_provider().install_default();
-    let runtime = Builder::new_current_thread().enable_io().enable_time().build().ok()?;
+    let runtime =
+        Builder::new_current_thread().enable_io().enable_time().max_blocking_threads(RESOLVERS).build().ok()?;
     let handle = runtime.handle().clone();
     let thread = std::thread::Builder::new().name("farfield-net".into()).stack_size(STACK_BYTES);
     let run = move || runtime.block_on(std::future::pending::<()>());
     thread.spawn(run).ok().map(|_| handle)
 }
 
-/// Starts a future on the network thread. Without one the future is dropped, so what it owes must be paid by `Drop`.
+/// Starts a future on the network thread. Without one the future is dropped, and its `Drop` must answer.
 pub fn spawn(future: impl Future<Output = ()> + Send + 'static) {
     if let Some(handle) = handle() {
         handle.spawn(future);

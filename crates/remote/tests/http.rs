@@ -3,36 +3,15 @@
 mod support;
 
 use pager::error::PageErrorKind;
-use pager::place::{self, FileKind, PlaceFile};
-use pager::source::{conformance, Source};
-use remote::NetworkOptions;
+use pager::place::{self, FileKind, FilePin, FileRef, TailRead};
+use pager::source::{conformance, Buffer, Completion, Read, ReadClass, Source};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
-use std::sync::{Arc, Once};
-use std::time::Duration;
-use support::{Fault, Handler, ServedFile, Server};
-
-fn register() {
-    static ONCE: Once = Once::new();
-    ONCE.call_once(|| {
-        let ms = Duration::from_millis;
-        remote::set_options(NetworkOptions {
-            connect: ms(400),
-            first_byte: ms(300),
-            stall: ms(300),
-            network_timeout: ms(1500),
-            backoff: ms(10),
-            longest_backoff: ms(100),
-            connections: 64,
-        });
-        remote::register();
-    });
-}
-
-fn source(url: &str) -> Arc<PlaceFile> {
-    let path = Path::new(url);
-    Arc::new(PlaceFile::new(place::of(path).unwrap().unwrap(), path))
-}
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+use support::reads::{read, register, source};
+use support::{Handler, ServedFile, Server, ServerFault};
 
 fn stat(url: &str) -> Result<place::FileStat, PageErrorKind> {
     place::stat(&[PathBuf::from(url)]).remove(0)
@@ -78,6 +57,7 @@ fn names_are_files_folders_or_missing() {
     let listed = place::list(Path::new(&server.url("wing.zarr?sig=secret")), 10);
     let Err(PageErrorKind::Unsupported(message)) = listed else { panic!("{listed:?}") };
     assert!(message.contains("@names.txt") && !message.contains("secret"), "{message}");
+    assert!(!source(&format!("{file}?sig=secret")).describe().contains("secret"));
     // Many at once.
     let names: Vec<PathBuf> = (0..200).map(|n| server.url(&format!("wing.zarr/c/0/{n}")).into()).collect();
     let found = place::stat(&names);
@@ -91,8 +71,15 @@ fn a_server_without_head_is_asked_for_a_byte() {
         let server = Server::start();
         let url = server.put("a", ServedFile::new(vec![1; 10]));
         let empty = server.put("b", ServedFile::new(Vec::new()));
-        server
-            .faults(move |asked| if asked.method == "HEAD" { Fault::Status(status, Vec::new()) } else { Fault::None });
+        server.faults(
+            move |asked| {
+                if asked.method == "HEAD" {
+                    ServerFault::Status(status, Vec::new())
+                } else {
+                    ServerFault::None
+                }
+            },
+        );
         let found = stat(&format!("{url}?sig=1")).unwrap();
         assert_eq!((found.version.size, &*found.version.tag), (10, "\"v1\""));
         assert_eq!(stat(&empty).unwrap().version.size, 0);
@@ -114,4 +101,129 @@ fn a_folder_of_the_server_is_no_file() {
     assert_eq!(stat(&server.url("dir")).unwrap().kind, FileKind::Folder);
     assert_eq!(stat(&server.url("dir/")).unwrap().kind, FileKind::Folder);
     assert_eq!(source(&server.url("dir")).size(), Ok(0));
+}
+
+#[test]
+fn demand_goes_before_prefetch() {
+    register();
+    let server = Server::start();
+    let source = source(&server.put("a", ServedFile::new(conformance::bytes(100_000))));
+    server.faults(|_| ServerFault::Late(Duration::from_millis(30)));
+    let place = source.limited_by().unwrap();
+    assert_eq!(place.room(), 8);
+    let ranges: Vec<(u64, usize)> = (0..48).map(|n| (n * 1000, 1000)).collect();
+    std::thread::scope(|scope| {
+        let ahead = scope.spawn(|| (read(&*source, &ranges, ReadClass::Prefetch), Instant::now()));
+        while server.count() < 8 {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        assert_eq!(place.room(), 0);
+        let demanded = read(&*source, &[(70_000, 1000)], ReadClass::Demand).remove(0).0;
+        let at = Instant::now();
+        let (results, end) = ahead.join().unwrap();
+        assert!(demanded.is_ok() && results.iter().all(|(result, _)| result.is_ok()));
+        assert!(end > at + Duration::from_millis(30), "it waited for all that nobody waits for");
+    });
+    assert!(place.room() >= 8);
+    assert!(server.most_at_once() < 30, "{}", server.most_at_once());
+}
+
+#[test]
+fn connections_are_bounded() {
+    register();
+    let server = Server::start();
+    let source = source(&server.put("a", ServedFile::new(conformance::bytes(100_000))));
+    server.faults(|_| ServerFault::Late(Duration::from_millis(20)));
+    let ranges: Vec<(u64, usize)> = (0..300).map(|n| (n * 300, 300)).collect();
+    let results = read(&*source, &ranges, ReadClass::Demand);
+    assert!(results.iter().all(|(result, _)| result.is_ok()));
+    assert!((32..=64).contains(&server.most_at_once()), "{}", server.most_at_once());
+    assert!(remote::http::held_bytes() >= 64 * 408 * 1024);
+}
+
+type TailAnswer = Result<(place::FileVersion, Vec<u8>), PageErrorKind>;
+
+fn tail(url: &str, pin: &Arc<FilePin>, len: usize) -> TailAnswer {
+    let file = FileRef { path: Path::new(url).into(), base: 0, pin: pin.clone() };
+    let (tell, told) = channel();
+    let then: TailRead = Box::new(move |answer| tell.send(answer).unwrap());
+    assert!(place::of(Path::new(url)).unwrap().unwrap().tail(&file, len, then).is_ok());
+    told.recv_timeout(Duration::from_secs(10)).unwrap()
+}
+
+#[test]
+fn the_last_bytes_take_one_request() {
+    register();
+    let server = Server::start();
+    let truth = conformance::bytes(1000);
+    let url = server.put("a", ServedFile::new(truth.clone()));
+    let empty = server.put("b", ServedFile::new(Vec::new()));
+    let requests = |read: &dyn Fn() -> TailAnswer| {
+        let before = server.count();
+        let answer = read();
+        (answer.map(|(version, bytes)| (version.size, bytes)), server.count() - before)
+    };
+    let fresh = Arc::<FilePin>::default;
+    assert_eq!(requests(&|| tail(&url, &fresh(), 100)), (Ok((1000, truth[900..].to_vec())), 1));
+    assert_eq!(requests(&|| tail(&url, &fresh(), 5000)), (Ok((1000, truth.clone())), 1));
+    let (none, asked) = requests(&|| tail(&empty, &fresh(), 8));
+    assert!(none == Ok((0, Vec::new())) && asked <= 2, "{none:?}, {asked} requests");
+    assert_eq!(tail(&server.url("none"), &fresh(), 8), Err(PageErrorKind::Missing));
+    // A known file, then another one of the same size.
+    let pin = fresh();
+    assert_eq!(requests(&|| tail(&url, &pin, 10)).1, 1);
+    assert_eq!(requests(&|| tail(&url, &pin, 10)), (Ok((1000, truth[990..].to_vec())), 1));
+    server.files.lock().unwrap().get_mut("/a").unwrap().etag = Some("\"v2\"".into());
+    assert!(matches!(tail(&url, &pin, 10), Err(PageErrorKind::Changed { .. })));
+    // A body that breaks; a server that counts nothing from the end; wrong ranges.
+    server.fault(ServerFault::Cut(3), 1);
+    assert_eq!(requests(&|| tail(&url, &fresh(), 10)), (Ok((1000, truth[990..].to_vec())), 2));
+    server.faults(|asked| if asked.suffix().is_some() { ServerFault::Whole } else { ServerFault::None });
+    assert_eq!(requests(&|| tail(&url, &fresh(), 10)), (Ok((1000, truth[990..].to_vec())), 2));
+    for (status, most) in [(416, 3), (501, 3), (400, 3)] {
+        server.faults(move |asked| match asked.suffix() {
+            Some(_) => ServerFault::Status(status, Vec::new()),
+            None => ServerFault::None,
+        });
+        let (answer, asked) = requests(&|| tail(&url, &fresh(), 10));
+        assert!(answer == Ok((1000, truth[990..].to_vec())) && asked <= most, "{status}: {answer:?}, {asked}");
+    }
+    for fault in
+        [ServerFault::Range(-1, 0, 0), ServerFault::Range(0, 0, 1), ServerFault::Length(3), ServerFault::Long(3)]
+    {
+        server.fault(fault.clone(), usize::MAX);
+        let answer = tail(&url, &fresh(), 10);
+        assert!(matches!(answer, Err(PageErrorKind::Protocol { .. })), "{fault:?}: {answer:?}");
+    }
+}
+
+#[test]
+fn a_prefetch_that_is_demanded_goes_first() {
+    struct Order(Mutex<Vec<u64>>);
+    impl Completion for Order {
+        fn complete(&self, token: u64, result: Result<(), PageErrorKind>) {
+            assert_eq!(result, Ok(()));
+            self.0.lock().unwrap().push(token);
+        }
+    }
+    register();
+    let server = Server::start();
+    let source = source(&server.put("a", ServedFile::new(conformance::bytes(100_000))));
+    server.faults(|_| ServerFault::Late(Duration::from_millis(30)));
+    let order = Arc::new(Order(Mutex::default()));
+    let done: Arc<dyn Completion> = order.clone();
+    let mut memory = vec![0u8; 60 * 100];
+    let reads = memory.chunks_mut(100).enumerate().map(|(n, bytes)| Read {
+        token: n as u64,
+        offset: n as u64 * 100,
+        buffers: vec![Buffer { ptr: bytes.as_mut_ptr(), len: bytes.len() }],
+        class: ReadClass::Prefetch,
+    });
+    source.submit(reads.collect(), &done);
+    source.promote(&[58, 59, 1000], &done);
+    while order.0.lock().unwrap().len() < 60 {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let order = order.0.lock().unwrap();
+    assert!(order[..16].contains(&58) && order[..16].contains(&59), "{order:?}");
 }

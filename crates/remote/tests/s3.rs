@@ -13,7 +13,7 @@ use support::{Asked, Handler, Server};
 
 /// Keys and their bytes, and whether requests must be signed.
 #[derive(Default)]
-struct Bucket {
+struct FakeBucket {
     objects: Mutex<BTreeMap<String, Vec<u8>>>,
     signed: AtomicBool,
 }
@@ -24,7 +24,7 @@ fn error(status: u16, code: &str) -> Reply {
     (status, Vec::new(), format!("<Error><Code>{code}</Code><Message>secret</Message></Error>").into_bytes())
 }
 
-impl Bucket {
+impl FakeBucket {
     fn reply(&self, asked: &Asked) -> Reply {
         let authorization = asked.headers.get("authorization");
         let signed = authorization.is_some_and(|a| a.starts_with("AWS4-HMAC-SHA256 Credential=KEY/"));
@@ -107,7 +107,7 @@ fn a_bucket_is_a_place() {
         std::env::remove_var(name);
     }
     let server = Server::start();
-    let bucket = Arc::new(Bucket::default());
+    let bucket = Arc::new(FakeBucket::default());
     bucket.signed.store(true, SeqCst);
     let replying = bucket.clone();
     let handler: Handler = Box::new(move |asked| Some(replying.reply(asked)));

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from farfield.errors import UsageError
-from farfield.runtime import run_context
+from farfield.runtime import network, run_context
 from farfield.runtime.resources import NAMES, Resources
 from farfield.runtime.settings import REPLACEMENT, Settings
 
@@ -187,6 +187,13 @@ _RUN: dict[str, Any] = {
         str | None,
         _option("--cache-size", metavar="SIZE", help="largest size of the cache: 50GiB, or a share of its disk (20%)"),
     ],
+    "network_cache": Annotated[
+        str | None,
+        _option("--network-cache", metavar="SIZE", help="pages of servers on this disk: 10GiB (default), 0: none"),
+    ],
+    "offline": Annotated[
+        bool | None, _option("--offline", help="use only what is kept of servers", show_default=False)
+    ],
     "events": Annotated[
         str | None,
         _option(
@@ -319,8 +326,13 @@ def command(
 
         def call(**values: Any) -> int | None:
             shared = {key: values.pop(key) for key in groups}
+            common = _common(shared)
+            network.use_flags(shared)
             with run_context.run(quiet=bool(shared["quiet"])):
-                return function(_common(shared), **values)
+                done = function(common, **values)
+            if (notice := network.notice()) is not None:
+                common.say(notice)
+            return done
 
         defaults = {"json": False, "no_progress": False, "verbose": 0, "quiet": False}
         shared_parameters = [

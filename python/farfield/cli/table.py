@@ -19,6 +19,8 @@ COMMANDS = {
     "replay": "Replay a recorded run's pages with other limits and policies.",
     "events": "Write a run's log for Perfetto, or as a table.",
     "tune": "Propose page size, layout, codec and readers for a kind of run.",
+    "serve": "Serve datasets to other machines.",
+    "doctor": "Say what is wrong between here and a dataset at a server.",
     "demo": "Show all steps on a generated flow.",
     "cache": "Data kept between runs.",
     "config": "Settings and their origins.",

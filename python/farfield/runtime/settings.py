@@ -65,6 +65,10 @@ def _cache_size(text: str) -> str:
     return text
 
 
+def _cache_size_or_none(text: str) -> str:
+    return text if text.strip() == "0" else _cache_size(text)
+
+
 def _page(text: str) -> int:
     return int(_one_of("4", "8", "16", "32", "64")(text.strip()))
 
@@ -136,6 +140,13 @@ SETTINGS = {
         Setting(
             "cache_size", _cache_size, "20%", "what is kept takes at most: bytes (50GiB) or a share of its disk (20%)"
         ),
+        Setting(
+            "network_cache",
+            _cache_size_or_none,
+            "10GiB",
+            "pages of servers on this disk: bytes, a share of it, or 0 for none",
+        ),
+        Setting("offline", _yes, "no", "use only what is kept of servers, and ask none"),
         Setting("page", _page, None, "page edge of converted stores: 4, 8, 16, 32 or 64"),
         Setting("layout", _one_of("cubed", "flat"), None, "layout of converted stores: cubed or flat"),
         Setting("codec", _one_of("none", "zstd", "lz4"), None, "codec of converted stores: none, zstd or lz4"),
@@ -274,11 +285,24 @@ class Settings:
         """The memory limit in bytes."""
         return resolve_limit(self["memory_limit"])
 
+    def network_cache(self) -> int:
+        """Most bytes of pages of servers on the disk of `cache_dir`; 0: none.
+
+        Raises:
+            UsageError: if the value is invalid.
+        """
+        text = self["network_cache"]
+        return 0 if text.strip() == "0" else resolve_limit(text, available=self._disk())
+
     def cache_limit(self) -> int:
         """Largest size of the cache in bytes."""
+        return resolve_limit(self["cache_size"], available=self._disk())
+
+    def _disk(self) -> int:
+        """Bytes of the disk of the cache."""
         folder = Path(self["cache_dir"]).absolute()
         there = next(place for place in (folder, *folder.parents) if place.exists())
-        return resolve_limit(self["cache_size"], available=shutil.disk_usage(there).total)
+        return shutil.disk_usage(there).total
 
     def resources(self, *, replacement: bool = True) -> dict[str, Any]:
         """Resources of a run in the form for the extension. `replacement` False: for a run that replaces no pages."""

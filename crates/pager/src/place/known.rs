@@ -4,8 +4,12 @@
 //! While an [`Opening`] is active, all readers share these answers, so a dataset is opened in one version. The next
 //! opening that begins while none is active forgets them.
 
+use super::local;
+use super::pin::{FilePin, VersionPin};
+use super::reader::FileReader;
+use super::registry::{is_remote, of};
+use super::seam::{Entry, FileKind, FileStat, Place};
 use super::waiting::Answers;
-use super::{local, FileKind, FilePin, FileReader, FileStat, VersionPin};
 use crate::error::PageErrorKind;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -91,9 +95,9 @@ pub(super) fn pin(path: &Path) -> Arc<FilePin> {
 pub fn stat(paths: &[PathBuf]) -> Vec<Result<FileStat, PageErrorKind>> {
     let mut answers: Vec<Option<Result<FileStat, PageErrorKind>>> = paths.iter().map(|path| known_stat(path)).collect();
     // By place, since each takes many names at once.
-    let mut asked: Vec<(Arc<dyn super::Place>, Vec<usize>)> = Vec::new();
+    let mut asked: Vec<(Arc<dyn Place>, Vec<usize>)> = Vec::new();
     for (n, path) in paths.iter().enumerate().filter(|(n, _)| answers[*n].is_none()).collect::<Vec<_>>() {
-        match super::of(path) {
+        match of(path) {
             Err(kind) => answers[n] = Some(Err(kind)),
             Ok(None) => answers[n] = Some(local::stat(path)),
             Ok(Some(place)) => match asked.iter_mut().find(|(known, _)| Arc::ptr_eq(known, &place)) {
@@ -147,8 +151,8 @@ fn note_stat(path: &Path, found: Result<FileStat, PageErrorKind>) -> Result<File
 ///
 /// # Errors
 /// [`PageErrorKind::Missing`] if the folder does not exist, [`PageErrorKind::Unsupported`] if the place cannot list.
-pub fn list(folder: &Path, most: usize) -> Result<Vec<super::Entry>, PageErrorKind> {
-    match super::of(folder)? {
+pub fn list(folder: &Path, most: usize) -> Result<Vec<Entry>, PageErrorKind> {
+    match of(folder)? {
         None => local::list(folder, most),
         Some(place) => place.list(folder, most),
     }
@@ -160,7 +164,7 @@ pub fn fetch_small(paths: &[PathBuf]) {
     let unknown = |path: &&PathBuf| {
         let known = known();
         let file = known.as_ref().and_then(|known| known.files.get(*path));
-        super::is_remote(path) && file.is_none_or(|file| file.bytes.is_none() && file.stat != Some(None))
+        is_remote(path) && file.is_none_or(|file| file.bytes.is_none() && file.stat != Some(None))
     };
     let wanted: Vec<&PathBuf> = paths.iter().filter(unknown).collect();
     std::thread::scope(|scope| {
@@ -177,7 +181,7 @@ pub fn fetch_small(paths: &[PathBuf]) {
 /// # Errors
 /// [`PageErrorKind::Missing`] if it does not exist.
 pub fn read_small(path: &Path, most: usize) -> Result<Arc<[u8]>, PageErrorKind> {
-    let remote = super::is_remote(path);
+    let remote = is_remote(path);
     if remote {
         let known = known();
         let file = known.as_ref().and_then(|known| known.files.get(path));

@@ -1,6 +1,7 @@
 //! The local file system, in the words of places.
 
-use super::{Entry, FileKind, FileStat, FileVersion};
+use super::pin::FileVersion;
+use super::seam::{Entry, FileKind, FileStat};
 use crate::error::PageErrorKind;
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;

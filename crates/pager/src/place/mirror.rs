@@ -1,6 +1,7 @@
 //! A local folder that answers as a remote place, for tests: late, in any order, and with faults.
 
-use super::{local, Entry, FileKind, FileRef, FileStat, Looked, Place};
+use super::local;
+use super::seam::{Entry, FileKind, FileRef, FileStat, Looked, Place};
 use crate::error::PageErrorKind;
 use crate::source::helpers::Helpers;
 use crate::source::{Completion, Read, ReadForm};

@@ -4,7 +4,7 @@
 //! *Theory.* A place starts reads, checks many files at once and lists folders; nothing else differs between a disk, a
 //! web server, an object store and a page server. The rest stands here once: sources for the pager, reading from code
 //! that waits, and the versions of files. Every reply says the version of its file. The first reply pins it, and a
-//! reply of another version is [`PageErrorKind::Changed`]: bytes of two versions are never mixed.
+//! reply of another version is [`Changed`](crate::PageErrorKind::Changed): bytes of two versions are never mixed.
 //!
 //! *Practice.*
 //!
@@ -24,106 +24,18 @@ pub mod mirror;
 mod pin;
 mod reader;
 mod registry;
+pub(crate) mod seam;
 mod source;
 #[cfg(test)]
 mod tests;
 mod waiting;
 
-use crate::error::PageErrorKind;
-use crate::source::{Completion, Read, ReadForm};
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
-
 pub use known::{fetch_small, list, read_small, stat, Opening};
 pub use pin::{FilePin, FileVersion, PinTable, VersionPin};
 pub(crate) use reader::read_part;
 pub use reader::FileReader;
-pub use registry::{is_remote, of, register, scheme};
+pub use registry::{is_remote, of, register, scheme, shown};
+pub use seam::{Entry, FileKind, FileRef, FileStat, Looked, Place, TailRead};
 pub(crate) use source::NoSource;
 pub use source::PlaceFile;
 pub use waiting::on_wait;
-
-/// The kind of a name.
-#[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub enum FileKind {
-    /// Bytes at offsets.
-    File,
-    /// Names below it.
-    Folder,
-    /// A pipe, a device, a broken link.
-    Other,
-}
-
-/// What a place says of a name.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FileStat {
-    /// Its kind.
-    pub kind: FileKind,
-    /// Its size and version.
-    pub version: FileVersion,
-    /// Last change, in nanoseconds since 1970. 0: the place does not say.
-    pub modified_ns: i64,
-}
-
-/// One name of a folder.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
-    /// Without the folder.
-    pub name: String,
-    /// Its kind.
-    pub kind: FileKind,
-    /// Bytes of a file; 0 for a folder.
-    pub size: u64,
-}
-
-/// A file in a place, and the version that its bytes must have.
-#[derive(Clone)]
-pub struct FileRef {
-    /// Its path or URL.
-    pub path: Arc<Path>,
-    /// Where it begins in the count of bytes of the reads. A read at `base + n` is at byte `n` of the file.
-    pub base: u64,
-    /// Its version.
-    pub pin: Arc<dyn VersionPin>,
-}
-
-/// Receives the answers for [`Place::look`], in the order of the paths.
-pub type Looked = Box<dyn FnOnce(Vec<Result<FileStat, PageErrorKind>>) + Send>;
-
-/// Receives the last bytes of a file with its version ([`Place::tail`]).
-pub type TailRead = Box<dyn FnOnce(Result<(FileVersion, Vec<u8>), PageErrorKind>) + Send>;
-
-/// Where files are. Calls never wait, except [`Place::list`].
-pub trait Place: Send + Sync {
-    /// Name for messages, such as the server.
-    fn describe(&self) -> String;
-    /// The reads that suit it. Its depth is ignored: [`Place::room`] says it.
-    fn form(&self) -> ReadForm;
-    /// Further reads that it may have now, beside those under way. 0 means that a source should wait for its next
-    /// completion; a source without reads under way may always start one.
-    fn room(&self) -> usize;
-    /// Starts reads of a file. The contract is that of [`Source::submit`](crate::source::Source::submit). Each reply
-    /// is checked against the file's pin before its read completes with `Ok`.
-    fn submit(&self, file: &FileRef, reads: Vec<Read>, done: &Arc<dyn Completion>);
-    /// A task waits now for reads that were submitted as prefetches with the same `done`. Must not block.
-    fn promote(&self, tokens: &[u64], done: &Arc<dyn Completion>) {
-        let _ = (tokens, done);
-    }
-    /// Reads the last `len` bytes of a file, or all of a shorter one, in one round trip. A place that needs to know
-    /// the size first gives `then` back.
-    ///
-    /// # Errors
-    /// `then`, which was not called.
-    fn tail(&self, file: &FileRef, len: usize, then: TailRead) -> Result<(), TailRead> {
-        let _ = (file, len);
-        Err(then)
-    }
-    /// Checks names, all at the same time. [`PageErrorKind::Missing`] only if the place says that there is no such
-    /// name.
-    fn look(&self, paths: Vec<PathBuf>, then: Looked);
-    /// The names in a folder, in any order. `most`: stop with an error beyond that many.
-    ///
-    /// # Errors
-    /// [`PageErrorKind::Missing`] if the folder does not exist, [`PageErrorKind::Unsupported`] if the place cannot list.
-    fn list(&self, folder: &Path, most: usize) -> Result<Vec<Entry>, PageErrorKind>;
-}

@@ -1,7 +1,10 @@
 //! Reads that wait, for headers and documents. A remote file is read in blocks, which stay for the next small read.
 
+use super::pin::{FileVersion, VersionPin};
+use super::registry::of;
+use super::seam::{FileKind, FileRef, FileStat, Place};
 use super::waiting::Answers;
-use super::{known, FileKind, FileRef, FileStat, FileVersion, Place, VersionPin};
+use super::{known, local};
 use crate::error::PageErrorKind;
 use crate::source::{Buffer, Completion, Read, ReadClass};
 use std::fs::File;
@@ -50,7 +53,7 @@ impl FileReader {
     /// [`PageErrorKind::Missing`] if it does not exist. Folders, pipes and devices are refused: they have no bytes at
     /// an offset.
     pub fn open(path: &Path) -> Result<Self, PageErrorKind> {
-        let Some(place) = super::of(path)? else { return Self::open_local(path) };
+        let Some(place) = of(path)? else { return Self::open_local(path) };
         let pin = known::pin(path);
         let file = FileRef { path: path.into(), base: 0, pin: pin.clone() };
         let mut blocks = Blocks::default();
@@ -72,7 +75,7 @@ impl FileReader {
         // Otherwise opening a pipe waits for a writer.
         let file = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path);
         let file = file.map_err(|e| PageErrorKind::from(&e))?;
-        let FileStat { kind, version, .. } = super::local::of(&file.metadata().map_err(|e| PageErrorKind::from(&e))?);
+        let FileStat { kind, version, .. } = local::of(&file.metadata().map_err(|e| PageErrorKind::from(&e))?);
         match kind {
             FileKind::File => Ok(Self(Opened::Local(file, version))),
             FileKind::Folder => Err(PageErrorKind::from(&std::io::ErrorKind::IsADirectory.into())),
@@ -228,7 +231,7 @@ pub(crate) fn read_part(place: &Arc<dyn Place>, file: FileRef, at_end: bool, len
         let len = usize::try_from(version.size).unwrap_or(usize::MAX).min(len);
         let from = version.size - len as u64;
         let file = FileRef { base: 0, ..file };
-        let then = move |(bytes, result): Answer| told(result.map(|()| (version, bytes)));
+        let then = move |(bytes, result): ReadAnswer| told(result.map(|()| (version, bytes)));
         start(&*then_place, &file, from, len, Box::new(then));
     };
     place.look(vec![path], Box::new(looked));
@@ -237,7 +240,7 @@ pub(crate) fn read_part(place: &Arc<dyn Place>, file: FileRef, at_end: bool, len
 /// Reads the first `len` bytes of a file, or all of a shorter one.
 fn read_first(place: &dyn Place, file: &FileRef, len: usize, then: PartRead) {
     let pin = file.pin.clone();
-    let told = move |(mut bytes, result): Answer| {
+    let told = move |(mut bytes, result): ReadAnswer| {
         let size = match result {
             // The size is in the version, unless the pin keeps a digest. Then the file is at least this long.
             Ok(()) => pin.expected().map_or(len as u64, |version| version.size),
@@ -253,7 +256,7 @@ fn read_first(place: &dyn Place, file: &FileRef, len: usize, then: PartRead) {
 }
 
 /// Starts one read, and calls `then` with its answer.
-fn start(place: &dyn Place, file: &FileRef, offset: u64, len: usize, then: AnswerRead) {
+fn start(place: &dyn Place, file: &FileRef, offset: u64, len: usize, then: ReadAnswered) {
     let mut bytes = vec![0; len];
     let buffers = vec![Buffer { ptr: bytes.as_mut_ptr(), len }];
     let done: Arc<dyn Completion> = Arc::new(OneRead(Mutex::new(Some((bytes, then)))));
@@ -261,10 +264,10 @@ fn start(place: &dyn Place, file: &FileRef, offset: u64, len: usize, then: Answe
 }
 
 /// The memory of one read, and who gets it.
-struct OneRead(Mutex<Option<(Vec<u8>, AnswerRead)>>);
+struct OneRead(Mutex<Option<(Vec<u8>, ReadAnswered)>>);
 
 /// Receives the answer to one read.
-type AnswerRead = Box<dyn FnOnce(Answer) + Send>;
+type ReadAnswered = Box<dyn FnOnce(ReadAnswer) + Send>;
 
 impl Completion for OneRead {
     fn complete(&self, _: u64, result: Result<(), PageErrorKind>) {
@@ -298,13 +301,13 @@ fn read_pieces(place: &dyn Place, file: &FileRef, offset: u64, buf: &mut [u8]) -
 }
 
 /// A read's bytes, and whether all of them came.
-type Answer = (Vec<u8>, Result<(), PageErrorKind>);
+type ReadAnswer = (Vec<u8>, Result<(), PageErrorKind>);
 
 /// Reads ranges of a file, and waits for all of them.
 ///
 /// # Errors
 /// [`PageErrorKind::Interrupted`].
-fn read(place: &dyn Place, file: &FileRef, ranges: &[(u64, usize)]) -> Result<Vec<Answer>, PageErrorKind> {
+fn read(place: &dyn Place, file: &FileRef, ranges: &[(u64, usize)]) -> Result<Vec<ReadAnswer>, PageErrorKind> {
     let mut memory: Vec<Vec<u8>> = ranges.iter().map(|(_, len)| vec![0; *len]).collect();
     let reads = ranges.iter().zip(&mut memory).enumerate().map(|(n, ((offset, len), bytes))| Read {
         token: n as u64,
@@ -325,7 +328,7 @@ fn read(place: &dyn Place, file: &FileRef, ranges: &[(u64, usize)]) -> Result<Ve
 /// The memory of reads, handed over as they are completed.
 struct Waiting {
     memory: Mutex<Vec<Option<Vec<u8>>>>,
-    answers: Arc<Answers<Answer>>,
+    answers: Arc<Answers<ReadAnswer>>,
 }
 
 impl Completion for Waiting {

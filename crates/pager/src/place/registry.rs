@@ -1,6 +1,6 @@
 //! Places by scheme, one set a process: connections and credentials are the process's.
 
-use super::Place;
+use super::seam::Place;
 use crate::error::PageErrorKind;
 use std::path::Path;
 use std::sync::{Arc, RwLock};
@@ -22,6 +22,17 @@ pub fn scheme(path: &Path) -> Option<&str> {
 /// Whether a path names a file in a place with a scheme.
 pub fn is_remote(path: &Path) -> bool {
     scheme(path).is_some()
+}
+
+/// A path for messages and events: that of a web server without its user, password and query, which may be secrets.
+pub fn shown(path: &Path) -> String {
+    let text = path.display().to_string();
+    let web = |scheme: &str| ["http", "https"].iter().any(|known| known.eq_ignore_ascii_case(scheme));
+    let Some((scheme, rest)) = text.split_once("://").filter(|(scheme, _)| web(scheme)) else { return text };
+    let (rest, query) = rest.split_once('?').map_or((rest, ""), |(rest, _)| (rest, "?..."));
+    let (host, name) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    let host = host.rsplit_once('@').map_or(host, |(_, host)| host);
+    format!("{scheme}://{host}{name}{query}")
 }
 
 /// Sets the place of a scheme. A later call replaces an earlier one.

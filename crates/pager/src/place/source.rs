@@ -1,6 +1,7 @@
 //! A remote file as a source of pages.
 
-use super::{known, FileRef, Place};
+use super::known;
+use super::seam::{FileRef, Place};
 use crate::error::PageErrorKind;
 use crate::source::{Completion, Read, ReadForm, Source};
 use std::path::Path;
@@ -21,14 +22,14 @@ impl PlaceFile {
 
 impl Source for PlaceFile {
     fn describe(&self) -> String {
-        self.file.path.display().to_string()
+        super::shown(&self.file.path)
     }
 
     fn size(&self) -> Result<u64, PageErrorKind> {
         match self.file.pin.expected() {
             Some(version) => Ok(version.size),
             None => {
-                let found = super::stat(&[self.file.path.to_path_buf()]).remove(0)?;
+                let found = known::stat(&[self.file.path.to_path_buf()]).remove(0)?;
                 self.file.pin.check(&found.version)?;
                 Ok(found.version.size)
             }
@@ -66,7 +67,7 @@ impl NoSource {
 
 impl Source for NoSource {
     fn describe(&self) -> String {
-        self.path.display().to_string()
+        super::shown(&self.path)
     }
 
     fn size(&self) -> Result<u64, PageErrorKind> {

@@ -1,23 +1,27 @@
 use super::mirror::{Mirror, MirrorOptions};
 use super::*;
+use crate::error::PageErrorKind;
 use crate::source::conformance;
 use crate::source::file::{Backend, FileSet};
 use crate::source::folder::{FileIndex, FileNames, ABOUT_BYTES};
+use crate::source::Completion;
 use crate::source::Source;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::Arc;
 
-struct Folder(PathBuf);
+struct TestFolder(PathBuf);
 
-impl Drop for Folder {
+impl Drop for TestFolder {
     fn drop(&mut self) {
         let _gone = std::fs::remove_dir_all(&self.0);
     }
 }
 
-fn folder(name: &str) -> Folder {
+fn folder(name: &str) -> TestFolder {
     let path = std::env::temp_dir().join(format!("farfield-place-{name}-{}", std::process::id()));
     std::fs::create_dir_all(&path).unwrap();
-    Folder(path)
+    TestFolder(path)
 }
 
 #[test]
@@ -32,6 +36,15 @@ fn schemes_are_not_mistaken_for_local_names() {
         ("dir/https://a", None),
     ] {
         assert_eq!(scheme(Path::new(path)), expected, "{path}");
+    }
+    for (path, expected) in [
+        ("https://me:pw@host/a?sig=secret/@x", "https://host/a?..."),
+        ("https://host?sig=secret", "https://host?..."),
+        ("s3://bucket/a@b?c", "s3://bucket/a@b?c"),
+        ("az://box@account/a", "az://box@account/a"),
+        ("/data/a?b@c", "/data/a?b@c"),
+    ] {
+        assert_eq!(shown(Path::new(path)), expected);
     }
     let Err(PageErrorKind::Unsupported(message)) = of(Path::new("gopher://host/a")) else { panic!("no such place") };
     assert!(message.contains("gopher://"), "{message}");
@@ -212,8 +225,8 @@ fn indexes_of_shards_are_read_with_their_state() {
 
 fn read_bytes(source: &dyn Source, offset: u64, len: usize) -> Result<Vec<u8>, PageErrorKind> {
     use crate::source::{Buffer, Read, ReadClass};
-    struct Told(std::sync::Mutex<std::sync::mpsc::Sender<Result<(), PageErrorKind>>>);
-    impl Completion for Told {
+    struct OneResult(std::sync::Mutex<std::sync::mpsc::Sender<Result<(), PageErrorKind>>>);
+    impl Completion for OneResult {
         fn complete(&self, _: u64, result: Result<(), PageErrorKind>) {
             self.0.lock().unwrap().send(result).unwrap();
         }
@@ -221,7 +234,7 @@ fn read_bytes(source: &dyn Source, offset: u64, len: usize) -> Result<Vec<u8>, P
     let (tx, rx) = std::sync::mpsc::channel();
     let mut bytes = vec![0xAA; len];
     let buffers = vec![Buffer { ptr: bytes.as_mut_ptr(), len }];
-    let done: Arc<dyn Completion> = Arc::new(Told(std::sync::Mutex::new(tx)));
+    let done: Arc<dyn Completion> = Arc::new(OneResult(std::sync::Mutex::new(tx)));
     source.submit(vec![Read { token: 1, offset, buffers, class: ReadClass::Demand }], &done);
     rx.recv_timeout(std::time::Duration::from_secs(10)).unwrap().map(|()| bytes)
 }

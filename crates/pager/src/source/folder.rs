@@ -371,7 +371,7 @@ impl Source for Folder {
             }
             other => other,
         };
-        (self.names.path(number).display().to_string(), kind)
+        (crate::place::shown(&self.names.path(number)), kind)
     }
 
     fn form(&self) -> ReadForm {

@@ -2,7 +2,7 @@
 //! local file is one source among remote ones.
 
 use crate::error::PageErrorKind;
-use crate::place::Place;
+use crate::place::seam::Place;
 use std::sync::Arc;
 
 #[cfg(any(test, feature = "conformance"))]

@@ -6,7 +6,7 @@ use url::Url;
 
 /// The kind of a place.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum StoreKind {
     /// A web server.
     Web,
     /// Amazon S3 and what speaks its protocol.
@@ -18,13 +18,18 @@ pub(super) enum Kind {
 }
 
 /// The kinds, by scheme.
-pub(super) const SCHEMES: [(&str, Kind); 5] =
-    [("http", Kind::Web), ("https", Kind::Web), ("s3", Kind::S3), ("gs", Kind::Google), ("az", Kind::Azure)];
+pub(super) const SCHEMES: [(&str, StoreKind); 5] = [
+    ("http", StoreKind::Web),
+    ("https", StoreKind::Web),
+    ("s3", StoreKind::S3),
+    ("gs", StoreKind::Google),
+    ("az", StoreKind::Azure),
+];
 
 /// A parsed path.
 #[derive(Clone)]
 pub(super) struct Address {
-    pub kind: Kind,
+    pub kind: StoreKind,
     /// Scheme, user and host: what a place serves. It may hold secrets.
     pub place: String,
     /// The server's or the bucket's name, for messages.
@@ -72,7 +77,7 @@ pub(super) fn parse(text: &str) -> Result<Address, PageErrorKind> {
     let (scheme, rest) = text.split_once("://").ok_or_else(|| wrong(text, "it has no scheme"))?;
     let known = SCHEMES.iter().find(|(known, _)| known.eq_ignore_ascii_case(scheme));
     let &(scheme, kind) = known.ok_or_else(|| wrong(text, "its scheme is unknown"))?;
-    if kind == Kind::Web {
+    if kind == StoreKind::Web {
         if rest.starts_with(['/', '?', '#']) {
             return Err(wrong(text, "it names no server"));
         }

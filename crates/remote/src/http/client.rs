@@ -7,6 +7,8 @@ use object_store::client::{
 };
 use object_store::ClientOptions;
 use pager::error::PageErrorKind;
+use reqwest::header::HeaderMap;
+use reqwest::StatusCode;
 use rustls_platform_verifier::BuilderVerifierExt;
 use std::future::Future;
 use std::pin::Pin;
@@ -14,7 +16,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 use std::time::Duration;
 
 /// Time after which an unused connection is closed. Servers close theirs after 5 to 75 seconds.
-const IDLE: Duration = Duration::from_secs(20);
+pub(super) const IDLE: Duration = Duration::from_secs(20);
 /// More redirects are a loop.
 const MOST_REDIRECTS: usize = 10;
 
@@ -93,6 +95,17 @@ impl Connections {
     }
 }
 
+/// What the head of a reply says beside a list, which object_store reads itself.
+#[derive(Clone, Default)]
+pub(super) struct HeadNote(Arc<OnceLock<(StatusCode, HeaderMap)>>);
+
+impl HeadNote {
+    /// Status and headers; `None` if there was no reply.
+    pub(super) fn get(&self) -> Option<&(StatusCode, HeaderMap)> {
+        self.0.get()
+    }
+}
+
 /// Takes the reply of a request out of object_store, which signs it and knows its address. Replies are checked here, in
 /// the same way for all places.
 #[derive(Clone, Default)]
@@ -136,7 +149,12 @@ impl Carrier {
     async fn carry(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
         let (_, client) = self.0.client().map_err(|e| HttpError::new(HttpErrorKind::Unknown, e))?;
         let Some(slot) = request.extensions().get::<Slot>().cloned() else {
-            return client.call(request).await;
+            let note = request.extensions().get::<HeadNote>().cloned();
+            let reply = client.call(request).await?;
+            if let Some(note) = note {
+                note.0.get_or_init(|| (reply.status(), reply.headers().clone()));
+            }
+            return Ok(reply);
         };
         let url = request.uri().to_string().parse();
         let url = url.map_err(|e: url::ParseError| HttpError::new(HttpErrorKind::Unknown, e))?;

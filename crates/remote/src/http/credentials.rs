@@ -1,7 +1,7 @@
 //! Credentials of object stores: those that the clouds' own tools find, else none. A request without a signature reads
 //! public data, and a wait for a service that no machine outside the cloud has would help nobody.
 
-use super::address::Kind;
+use super::address::StoreKind;
 use super::client::Carrier;
 use super::fault::chain;
 use super::profile::Profile;
@@ -36,14 +36,14 @@ impl Built {
 }
 
 /// The region to ask in.
-pub(super) enum Region {
+pub(super) enum AskedRegion {
     /// That of the settings.
     Usual,
     /// That of the bucket, which S3 has told.
     Named(String),
 }
 
-impl Region {
+impl AskedRegion {
     pub(super) fn is_of(&self, built: &Built) -> bool {
         match self {
             Self::Usual => true,
@@ -82,12 +82,17 @@ fn client_options() -> ClientOptions {
 ///
 /// # Errors
 /// [`PageErrorKind::Unsupported`] with what to set, for settings that make no store.
-pub(super) async fn build(kind: Kind, bucket: &str, region: &Region, carrier: Carrier) -> Result<Built, PageErrorKind> {
+pub(super) async fn build(
+    kind: StoreKind,
+    bucket: &str,
+    region: &AskedRegion,
+    carrier: Carrier,
+) -> Result<Built, PageErrorKind> {
     match kind {
-        Kind::S3 => s3(bucket, region, carrier).await,
-        Kind::Google => google(bucket, carrier).await,
-        Kind::Azure => azure(bucket, carrier).await,
-        Kind::Web => Err(PageErrorKind::Unsupported("a web server has no buckets".into())),
+        StoreKind::S3 => s3(bucket, region, carrier).await,
+        StoreKind::Google => google(bucket, carrier).await,
+        StoreKind::Azure => azure(bucket, carrier).await,
+        StoreKind::Web => Err(PageErrorKind::Unsupported("a web server has no buckets".into())),
     }
 }
 
@@ -95,32 +100,40 @@ fn unusable(e: &object_store::Error) -> PageErrorKind {
     PageErrorKind::Unsupported(format!("the settings of the object store cannot be used: {}", chain(e)))
 }
 
-async fn s3(bucket: &str, region: &Region, carrier: Carrier) -> Result<Built, PageErrorKind> {
+async fn s3(bucket: &str, region: &AskedRegion, carrier: Carrier) -> Result<Built, PageErrorKind> {
     use AmazonS3ConfigKey::{AccessKeyId, DefaultRegion, Endpoint, S3Endpoint, SecretAccessKey, Token};
-    let mut builder = AmazonS3Builder::from_env();
     let mut anonymous = says_yes("AWS_NO_SIGN_REQUEST") || says_yes("AWS_SKIP_SIGNATURE");
     let profile = Profile::read()?;
-    let mut default = |key: AmazonS3ConfigKey, value: &Option<String>| {
-        if let Some(value) = value {
-            builder = std::mem::take(&mut builder).with_config(key, value);
-        }
-    };
-    if !is_set(&["AWS_REGION", "AWS_DEFAULT_REGION"]) {
-        default(DefaultRegion, &profile.region);
-    }
-    if !is_set(&["AWS_ENDPOINT_URL", "AWS_ENDPOINT", "AWS_ENDPOINT_URL_S3"]) {
-        default(Endpoint, &profile.endpoint_url);
-    }
     // Keys of the environment go before those of a profile, unless a profile is named.
-    let from_profile = profile.named || !is_set(&["AWS_ACCESS_KEY_ID"]);
-    if !anonymous && from_profile && profile.access_key_id.is_some() {
-        // A token of the environment belongs to other keys.
-        let token = Some(profile.session_token.clone().unwrap_or_default());
-        default(AccessKeyId, &profile.access_key_id);
-        default(SecretAccessKey, &profile.secret_access_key);
-        default(Token, &token.filter(|t| !t.is_empty() || is_set(&["AWS_SESSION_TOKEN"])));
+    let from_profile =
+        !anonymous && profile.access_key_id.is_some() && (profile.named || !is_set(&["AWS_ACCESS_KEY_ID"]));
+    let mut builder = AmazonS3Builder::new();
+    let mut set = |key: AmazonS3ConfigKey, value: &str| {
+        builder = std::mem::take(&mut builder).with_config(key, value);
+    };
+    let texts =
+        std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+    for (name, value) in texts.filter(|(name, value)| name.starts_with("AWS_") && !value.is_empty()) {
+        match name.to_ascii_lowercase().parse() {
+            // A token belongs to its keys.
+            Ok(AccessKeyId | SecretAccessKey | Token) if from_profile => {}
+            Ok(key) => set(key, &value),
+            Err(_) => {}
+        }
     }
-    if let Region::Named(region) = region {
+    let of_profile = [
+        (DefaultRegion, &profile.region, !is_set(&["AWS_REGION", "AWS_DEFAULT_REGION"])),
+        (Endpoint, &profile.endpoint_url, !is_set(&["AWS_ENDPOINT_URL", "AWS_ENDPOINT", "AWS_ENDPOINT_URL_S3"])),
+        (AccessKeyId, &profile.access_key_id, from_profile),
+        (SecretAccessKey, &profile.secret_access_key, from_profile),
+        (Token, &profile.session_token, from_profile),
+    ];
+    for (key, value, wanted) in of_profile {
+        if let Some(value) = value.as_ref().filter(|_| wanted) {
+            set(key, value);
+        }
+    }
+    if let AskedRegion::Named(region) = region {
         builder = builder.with_region(region);
     }
     let has_endpoint = [Endpoint, S3Endpoint].iter().any(|key| builder.get_config_value(key).is_some());
@@ -160,6 +173,8 @@ async fn s3(bucket: &str, region: &Region, carrier: Carrier) -> Result<Built, Pa
 async fn google(bucket: &str, carrier: Carrier) -> Result<Built, PageErrorKind> {
     let builder = GoogleCloudStorageBuilder::from_env();
     let mut anonymous = says_yes("GOOGLE_SKIP_SIGNATURE");
+    // Whether a service is asked for credentials, which may have none.
+    let mut asked = false;
     if !anonymous {
         use GoogleConfigKey::{ApplicationCredentials, BearerToken, ServiceAccount, ServiceAccountKey};
         let keys = [ApplicationCredentials, BearerToken, ServiceAccount, ServiceAccountKey];
@@ -167,11 +182,20 @@ async fn google(bucket: &str, carrier: Carrier) -> Result<Built, PageErrorKind> 
         let given = keys.iter().any(|key| builder.get_config_value(key).is_some())
             || known.is_some_and(|file| std::path::Path::new(&file).exists());
         let host = variable("GCE_METADATA_HOST").unwrap_or_else(|| "metadata.google.internal".into());
+        asked = !given;
         anonymous = !given && !has_metadata(&format!("{host}:80")).await;
     }
-    let builder = builder.with_bucket_name(bucket).with_skip_signature(anonymous);
-    let builder = builder.with_retry(no_retries()).with_client_options(client_options());
-    let store = Arc::new(builder.with_http_connector(carrier).build().map_err(|e| unusable(&e))?);
+    let make = |anonymous: bool| {
+        let builder = builder.clone().with_bucket_name(bucket).with_skip_signature(anonymous);
+        let builder = builder.with_retry(no_retries()).with_client_options(client_options());
+        builder.with_http_connector(carrier.clone()).build().map_err(|e| unusable(&e))
+    };
+    let mut store = make(anonymous)?;
+    if asked && !anonymous && store.credentials().get_credential().await.is_err() {
+        anonymous = true;
+        store = make(anonymous)?;
+    }
+    let store = Arc::new(store);
     Ok(Built { store: store.clone(), lists: store, anonymous, region: None })
 }
 
@@ -194,14 +218,24 @@ async fn azure(bucket: &str, carrier: Carrier) -> Result<Built, PageErrorKind> {
         return Err(PageErrorKind::Unsupported(message.into()));
     }
     let mut anonymous = says_yes("AZURE_SKIP_SIGNATURE");
+    let mut asked = false;
     if !anonymous && !emulator {
         let keys = [AccessKey, ClientSecret, FederatedTokenFile, MsiEndpoint, SasKey, Token, UseAzureCli];
         let given = keys.iter().any(|key| builder.get_config_value(key).is_some_and(|v| v != "false"));
         let elsewhere = builder.get_config_value(&Endpoint).is_some();
+        asked = !given;
         anonymous = !given && (elsewhere || !has_metadata("169.254.169.254:80").await);
     }
-    let builder = builder.with_container_name(container).with_skip_signature(anonymous);
-    let builder = builder.with_retry(no_retries()).with_client_options(client_options());
-    let store = Arc::new(builder.with_http_connector(carrier).build().map_err(|e| unusable(&e))?);
+    let make = |anonymous: bool| {
+        let builder = builder.clone().with_container_name(container).with_skip_signature(anonymous);
+        let builder = builder.with_retry(no_retries()).with_client_options(client_options());
+        builder.with_http_connector(carrier.clone()).build().map_err(|e| unusable(&e))
+    };
+    let mut store = make(anonymous)?;
+    if asked && !anonymous && store.credentials().get_credential().await.is_err() {
+        anonymous = true;
+        store = make(anonymous)?;
+    }
+    let store = Arc::new(store);
     Ok(Built { store: store.clone(), lists: store, anonymous, region: None })
 }

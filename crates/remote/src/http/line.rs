@@ -1,15 +1,15 @@
 //! The requests of a place: which goes next, how many at once, and when a failed one is sent again.
 
-use super::client::Connections;
-use super::fault::{give_up, Fault, Passing, PassingKind};
-use super::look::LookJob;
-use super::meter::Meter;
-use super::origin::{Ask, Origin};
-use super::read::ReadJob;
+use super::client::{Connections, IDLE};
+use super::fault::{give_up, AttemptFault, Passing, PassingKind};
+use super::meter::LineMeter;
+use super::origin::{Ask, Origin, Patience};
 use super::retry::{backoff, Budget};
 use crate::net;
 use crate::options::NetworkOptions;
+use futures_util::future::BoxFuture;
 use pager::error::PageErrorKind;
+use pager::source::Completion;
 use reqwest::Response;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -22,30 +22,47 @@ const CONNECTION_BYTES: u64 = 408 << 10;
 /// Memory of a waiting job: its read, a few buffers, and a share of the queue.
 const JOB_BYTES: u64 = 256;
 
-/// Something to do for a place.
-pub(super) enum Job {
-    Read(ReadJob),
-    Look(LookJob),
+/// Something to do for a place. Dropped before its end, it answers with an error.
+pub(super) trait LineJob: Send {
+    /// Does it.
+    fn run(self: Box<Self>, line: &ServerLine) -> BoxFuture<'_, ()>;
+
+    /// Whether it is a read of these tokens.
+    fn is_one_of(&self, tokens: &[u64], done: &Arc<dyn Completion>) -> bool {
+        let _ = (tokens, done);
+        false
+    }
 }
 
+type BoxedJob = Box<dyn LineJob>;
+
 #[derive(Default)]
-struct Queue {
+struct QueuedJobs {
     /// Somebody waits for these.
-    demand: VecDeque<Job>,
-    prefetch: VecDeque<Job>,
+    demand: VecDeque<BoxedJob>,
+    prefetch: VecDeque<BoxedJob>,
     /// Runners, each with one job under way.
     running: usize,
     /// Most runners lately: so many connections may be open.
     connections: usize,
+    /// The last start or end of a runner.
+    busy: Option<Instant>,
+}
+
+impl QueuedJobs {
+    /// Whether its connections are closed by now.
+    fn is_idle(&self) -> bool {
+        self.running == 0 && self.busy.is_none_or(|busy| busy.elapsed() > IDLE)
+    }
 }
 
 /// A place's requests.
-pub(super) struct Line {
+pub(super) struct ServerLine {
     /// Its name for messages.
     pub server: String,
     pub origin: Origin,
     pub options: NetworkOptions,
-    pub meter: Meter,
+    pub meter: LineMeter,
     budget: Budget,
     /// Whether it ever replied.
     replied: AtomicBool,
@@ -53,10 +70,10 @@ pub(super) struct Line {
     warm: AtomicUsize,
     requests: AtomicU64,
     permits: Semaphore,
-    queue: Mutex<Queue>,
+    queue: Mutex<QueuedJobs>,
 }
 
-impl Line {
+impl ServerLine {
     pub(super) fn new(
         server: String,
         options: NetworkOptions,
@@ -65,7 +82,7 @@ impl Line {
         Self {
             server,
             origin: origin(Arc::new(Connections::new(&options))),
-            meter: Meter::new(),
+            meter: LineMeter::new(),
             budget: Budget::new(),
             replied: AtomicBool::new(false),
             warm: AtomicUsize::new(0),
@@ -76,7 +93,7 @@ impl Line {
         }
     }
 
-    fn queue(&self) -> MutexGuard<'_, Queue> {
+    fn queue(&self) -> MutexGuard<'_, QueuedJobs> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -94,8 +111,9 @@ impl Line {
     /// Most bytes that its connections and its queue take.
     pub(super) fn held_bytes(&self) -> u64 {
         let queue = self.queue();
+        let connections = if queue.is_idle() { 0 } else { queue.connections as u64 };
         let jobs = queue.demand.capacity() + queue.prefetch.capacity();
-        queue.connections as u64 * CONNECTION_BYTES + jobs as u64 * JOB_BYTES
+        connections * CONNECTION_BYTES + jobs as u64 * JOB_BYTES
     }
 
     /// Requests sent so far.
@@ -103,9 +121,14 @@ impl Line {
         self.requests.load(Relaxed)
     }
 
+    /// Time for a page of a list: its body is a document that the server makes.
+    pub(super) fn list_deadline(&self) -> Duration {
+        self.options.connect + self.options.first_byte + self.options.stall
+    }
+
     /// Queues jobs and starts as many as may run. `prefetch`: nobody waits for them. Without a network thread the jobs
     /// are dropped, and each answers with an error.
-    pub(super) fn add(self: &Arc<Self>, jobs: Vec<Job>, prefetch: bool) {
+    pub(super) fn add(self: &Arc<Self>, jobs: Vec<BoxedJob>, prefetch: bool) {
         if jobs.is_empty() || net::handle().is_none() {
             return;
         }
@@ -117,9 +140,28 @@ impl Line {
         self.spawn(started);
     }
 
+    /// Moves prefetches that somebody waits for now to the others of that kind.
+    pub(super) fn promote(self: &Arc<Self>, tokens: &[u64], done: &Arc<dyn Completion>) {
+        let mut queue = self.queue();
+        if queue.prefetch.is_empty() {
+            return;
+        }
+        let waiting = std::mem::take(&mut queue.prefetch);
+        let (demanded, others) = waiting.into_iter().partition(|job| job.is_one_of(tokens, done));
+        queue.prefetch = others;
+        queue.demand.extend::<VecDeque<_>>(demanded);
+        let started = self.start(&mut queue);
+        drop(queue);
+        self.spawn(started);
+    }
+
     /// Counts the runners that may start now.
-    fn start(&self, queue: &mut Queue) -> usize {
+    fn start(&self, queue: &mut QueuedJobs) -> usize {
         let most = self.options.connections;
+        if queue.is_idle() {
+            queue.connections = 0;
+        }
+        queue.busy = Some(Instant::now());
         let demand = queue.demand.len().min(most.saturating_sub(queue.running));
         queue.running += demand;
         let ahead = queue.prefetch.len().min(self.window().saturating_sub(queue.running));
@@ -142,7 +184,7 @@ impl Line {
     }
 
     /// The next job of a runner. `None`: it ends. Runners start for what a grown window has room for.
-    fn take(self: &Arc<Self>) -> Option<Job> {
+    fn take(self: &Arc<Self>) -> Option<BoxedJob> {
         let mut queue = self.queue();
         let job = self.next(&mut queue);
         if job.is_none() {
@@ -154,7 +196,7 @@ impl Line {
         job
     }
 
-    fn next(&self, queue: &mut Queue) -> Option<Job> {
+    fn next(&self, queue: &mut QueuedJobs) -> Option<BoxedJob> {
         if let Some(job) = queue.demand.pop_front() {
             return Some(job);
         }
@@ -168,14 +210,17 @@ impl Line {
     ///
     /// # Errors
     /// The fault of the connection. A reply of any status is none.
-    pub(super) async fn send(&self, ask: Ask<'_>) -> Result<Response, Fault> {
+    pub(super) async fn send(&self, ask: Ask<'_>) -> Result<Response, AttemptFault> {
         let permit = self.permits.acquire().await;
         let running = self.options.connections - self.permits.available_permits();
         // A connection that has to be made first takes its own time.
         let connect = if running > self.warm.load(Relaxed) { self.options.connect } else { Duration::ZERO };
         self.requests.fetch_add(1, Relaxed);
         let begun = self.meter.begin();
-        let reply = self.origin.send(&self.server, ask, connect + self.meter.first_byte(&self.options)).await;
+        let usual = self.meter.first_byte(&self.options);
+        let more = usual.saturating_mul(1 << ask.patience.failed.min(16));
+        let deadline = connect.saturating_add(more).min(ask.patience.left.max(usual));
+        let reply = self.origin.send(&self.server, ask, deadline).await;
         drop(permit);
         match &reply {
             Ok(_) => {
@@ -190,17 +235,13 @@ impl Line {
 }
 
 /// Does one job after the other.
-struct Runner(Option<Arc<Line>>);
+struct Runner(Option<Arc<ServerLine>>);
 
 impl Runner {
     async fn run(mut self) {
         let Some(line) = self.0.clone() else { return };
-        loop {
-            match line.take() {
-                Some(Job::Read(job)) => job.run(&line).await,
-                Some(Job::Look(job)) => job.run(&line).await,
-                None => break,
-            }
+        while let Some(job) = line.take() {
+            job.run(&line).await;
         }
         self.0 = None;
     }
@@ -226,20 +267,30 @@ pub(super) struct Attempts {
 }
 
 impl Attempts {
-    pub(super) fn new(line: &Line) -> Self {
+    pub(super) fn new(line: &ServerLine) -> Self {
         line.budget.earn();
         let now = Instant::now();
         Self { begun: now, number: 0, since: now, failed: 0 }
+    }
+
+    /// The patience of the next attempt.
+    pub(super) fn patience(&self, line: &ServerLine) -> Patience {
+        Patience { failed: self.failed, left: line.options.network_timeout.saturating_sub(self.since.elapsed()) }
     }
 
     /// Notes the fault of an attempt, and waits for the time of the next one.
     ///
     /// # Errors
     /// The error of the whole, if there is no further attempt.
-    pub(super) async fn again(&mut self, line: &Line, fault: Fault, progress: bool) -> Result<(), PageErrorKind> {
+    pub(super) async fn again(
+        &mut self,
+        line: &ServerLine,
+        fault: AttemptFault,
+        progress: bool,
+    ) -> Result<(), PageErrorKind> {
         let passing = match fault {
-            Fault::Final(kind) => return Err(kind),
-            Fault::Passing(passing) => passing,
+            AttemptFault::Final(kind) => return Err(kind),
+            AttemptFault::Passing(passing) => passing,
         };
         self.number += 1;
         if progress {
@@ -263,7 +314,7 @@ impl Attempts {
         Ok(())
     }
 
-    fn give_up(&self, line: &Line, last: &Passing) -> PageErrorKind {
+    fn give_up(&self, line: &ServerLine, last: &Passing) -> PageErrorKind {
         give_up(&line.server, last, self.number, self.begun.elapsed())
     }
 }

@@ -1,10 +1,11 @@
 //! The states of names: files, and folders by what stands in them.
 
-use super::address::{Kind, Name};
-use super::fault::Fault;
-use super::line::{Attempts, Line};
-use super::origin::Origin;
+use super::address::{Name, StoreKind};
+use super::fault::AttemptFault;
+use super::line::{Attempts, LineJob, ServerLine};
+use super::origin::{Origin, Patience};
 use super::status;
+use futures_util::future::BoxFuture;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 use pager::error::PageErrorKind;
 use pager::place::{FileKind, FileStat, FileVersion, Looked};
@@ -13,10 +14,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// Documents that mark a folder as a dataset. A web server lists no folders, so a folder is what has one of these.
 const MARKERS: [&str; 6] = ["zarr.json", ".zgroup", ".zarray", ".zattrs", ".zmetadata", "attributes.json"];
 
-type Answer = Result<FileStat, PageErrorKind>;
+type NameAnswer = Result<FileStat, PageErrorKind>;
 
 /// The answers for the names of one call. The last one tells all.
-pub(super) struct Answers(Mutex<(Vec<Option<Answer>>, Option<Looked>)>);
+pub(super) struct Answers(Mutex<(Vec<Option<NameAnswer>>, Option<Looked>)>);
 
 impl Answers {
     pub(super) fn new(names: usize, then: Looked) -> Arc<Self> {
@@ -27,7 +28,7 @@ impl Answers {
         answers
     }
 
-    pub(super) fn put(&self, number: usize, answer: Answer) {
+    pub(super) fn put(&self, number: usize, answer: NameAnswer) {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(slot) = state.0.get_mut(number) {
             *slot = Some(answer);
@@ -61,11 +62,17 @@ impl LookJob {
         Self { name, number, answers: Some(answers) }
     }
 
-    pub(super) async fn run(mut self, line: &Line) {
+    async fn answer(mut self, line: &ServerLine) {
         let answer = look(line, &self.name).await;
         if let Some(answers) = self.answers.take() {
             answers.put(self.number, answer);
         }
+    }
+}
+
+impl LineJob for LookJob {
+    fn run(self: Box<Self>, line: &ServerLine) -> BoxFuture<'_, ()> {
+        Box::pin(self.answer(line))
     }
 }
 
@@ -78,33 +85,35 @@ impl Drop for LookJob {
 }
 
 /// The state of a name, by as many attempts as it takes.
-async fn look(line: &Line, name: &Name) -> Answer {
+async fn look(line: &ServerLine, name: &Name) -> NameAnswer {
     let mut attempts = Attempts::new(line);
     loop {
-        match look_once(line, name).await {
+        match look_once(line, name, attempts.patience(line)).await {
             Ok(stat) => return Ok(stat),
             Err(fault) => attempts.again(line, fault, false).await?,
         }
     }
 }
 
-async fn look_once(line: &Line, name: &Name) -> Result<FileStat, Fault> {
+async fn look_once(line: &ServerLine, name: &Name, patience: Patience) -> Result<FileStat, AttemptFault> {
     if name.is_folder() {
-        return match folder(line, name).await {
+        return match folder(line, name, patience).await {
             // A page that the server makes of a folder.
-            Err(Fault::Final(PageErrorKind::Missing)) if line.origin.kind().0 == Kind::Web => {
-                status::stat(line, name).await.map(|_| a_folder())
+            Err(AttemptFault::Final(PageErrorKind::Missing)) if line.origin.kind().0 == StoreKind::Web => {
+                status::stat(line, name, patience).await.map(|_| a_folder())
             }
             found => found,
         };
     }
-    match status::stat(line, name).await {
-        Ok(found) if found.is_folder => match folder(line, name).await {
-            Err(Fault::Final(PageErrorKind::Missing)) => Ok(a_folder()),
+    match status::stat(line, name, patience).await {
+        Ok(found) if found.is_folder => match folder(line, name, patience).await {
+            Err(AttemptFault::Final(PageErrorKind::Missing)) => Ok(a_folder()),
             found => found,
         },
         Ok(found) => Ok(FileStat { kind: FileKind::File, version: found.version, modified_ns: found.modified_ns }),
-        Err(Fault::Final(PageErrorKind::Missing)) if may_be_folder(name.last()) => folder(line, name).await,
+        Err(AttemptFault::Final(PageErrorKind::Missing)) if may_be_folder(name.last()) => {
+            folder(line, name, patience).await
+        }
         Err(fault) => Err(fault),
     }
 }
@@ -120,10 +129,10 @@ fn may_be_folder(last: &str) -> bool {
 }
 
 /// The state of a folder: whether anything that marks one is in it.
-async fn folder(line: &Line, name: &Name) -> Result<FileStat, Fault> {
+async fn folder(line: &ServerLine, name: &Name, patience: Patience) -> Result<FileStat, AttemptFault> {
     match (&line.origin, name) {
         (Origin::Bucket(bucket), Name::Key(key, _)) => {
-            let page = bucket.list(line, key, 1, None).await?;
+            let page = bucket.list(key, 1, None, line.list_deadline()).await?;
             let there = !page.entries.is_empty() || key.as_ref().is_empty();
             there.then(a_folder).ok_or_else(|| PageErrorKind::Missing.into())
         }
@@ -134,14 +143,14 @@ async fn folder(line: &Line, name: &Name) -> Result<FileStat, Fault> {
                     let mut url = url.clone();
                     let path = format!("{}/{marker}", url.path().trim_end_matches('/'));
                     url.set_path(&path);
-                    async move { status::stat(line, &Name::Url(url)).await }
+                    async move { status::stat(line, &Name::Url(url), patience).await }
                 })
                 .collect();
-            let mut worst = Fault::Final(PageErrorKind::Missing);
+            let mut worst = AttemptFault::Final(PageErrorKind::Missing);
             while let Some(found) = asked.next().await {
                 match found {
                     Ok(_) => return Ok(a_folder()),
-                    Err(Fault::Final(PageErrorKind::Missing)) => {}
+                    Err(AttemptFault::Final(PageErrorKind::Missing)) => {}
                     Err(fault) => worst = fault,
                 }
             }

@@ -9,6 +9,9 @@ use std::time::{Duration, Instant};
 
 /// Reads at once on a line of which nothing is known.
 const LEAST_WINDOW: usize = 8;
+/// The round trip of a fast line, at least. The turns of processes on their processors are its delay, and a millisecond
+/// more in flight makes no demand wait noticeably.
+const LEAST_RTT: Duration = Duration::from_millis(1);
 /// The smallest time to the first byte is that of this period.
 const RTT_PERIOD: Duration = Duration::from_secs(10);
 /// Times to the first byte that are kept for their 99th percentile.
@@ -29,7 +32,7 @@ struct Samples {
 }
 
 /// The measures of a place.
-pub(super) struct Meter {
+pub(super) struct LineMeter {
     delivered: AtomicU64,
     /// Bytes a second.
     rate: AtomicU64,
@@ -46,7 +49,7 @@ pub(super) struct Begun {
     at: Instant,
 }
 
-impl Meter {
+impl LineMeter {
     pub(super) fn new() -> Self {
         let samples = Samples {
             rtt: [None; 2],
@@ -109,11 +112,11 @@ impl Meter {
         }
         samples.first_bytes.push_back(took);
         samples.unsorted += 1;
-        if samples.unsorted >= SORT_EVERY {
+        if samples.unsorted >= SORT_EVERY || samples.first_bytes.len() < SORT_EVERY {
             samples.unsorted = 0;
             let mut sorted: Vec<Duration> = samples.first_bytes.iter().copied().collect();
             sorted.sort_unstable();
-            let slow = sorted[(sorted.len() - 1) * 99 / 100];
+            let slow = sorted[(sorted.len() * 99 / 100).min(sorted.len() - 1)];
             self.slow.store(slow.as_nanos() as u64, Relaxed);
         }
     }
@@ -141,7 +144,7 @@ impl Meter {
         }
         samples.rates.push_back((rate, now));
         let best = samples.rates.front().map_or(rate, |(rate, _)| *rate);
-        let window = 3.0 * best * rtt.as_secs_f64() / samples.typical.max(1.0);
+        let window = 3.0 * best * rtt.max(LEAST_RTT).as_secs_f64() / samples.typical.max(1.0);
         drop(samples);
         self.rate.store(best as u64, Relaxed);
         self.window.store((window as usize).max(LEAST_WINDOW), Relaxed);
@@ -154,7 +157,7 @@ mod tests {
 
     #[test]
     fn forms_stay_in_their_bounds() {
-        let meter = Meter::new();
+        let meter = LineMeter::new();
         assert_eq!((meter.form().hole, meter.form().longest, meter.window()), (4 << 10, 256 << 10, 8));
         meter.rate.store(1 << 40, Relaxed);
         assert_eq!((meter.form().hole, meter.form().longest), (64 << 10, 1 << 20));
@@ -165,7 +168,7 @@ mod tests {
 
     #[test]
     fn the_window_follows_rate_and_delay() {
-        let meter = Meter::new();
+        let meter = LineMeter::new();
         for _ in 0..20 {
             let begun = meter.begin();
             std::thread::sleep(Duration::from_millis(5));

@@ -19,9 +19,9 @@
 //! | `place` | the seam of the pager; the table of places |
 //! | `line` | queues, runners and attempts of a place |
 //! | `meter`, `retry` | how many at once; how often again |
-//! | `read`, `look` | one read; the state of one name |
+//! | `read`, `tail`, `look` | one read; the last bytes of a file; the state of one name |
 //! | `reply`, `status`, `fault` | what replies say, and errors |
-//! | `origin`, `client`, `bucket` | ways to send a request |
+//! | `origin`, `client`, `bucket`, `list` | ways to send a request; lists |
 //! | `credentials`, `profile` | settings of the clouds' tools |
 
 mod address;
@@ -30,6 +30,7 @@ mod client;
 mod credentials;
 mod fault;
 mod line;
+mod list;
 mod look;
 mod meter;
 mod origin;
@@ -39,13 +40,12 @@ mod read;
 mod reply;
 mod retry;
 mod status;
+mod tail;
 
+pub(crate) use place::find;
 pub use place::{held_bytes, requests};
-use std::sync::Arc;
 
-/// Registers the places of all these schemes.
-pub fn register() {
-    for (scheme, _) in address::SCHEMES {
-        pager::place::register(scheme, Arc::new(place::find));
-    }
+/// The schemes of these places.
+pub fn schemes() -> impl Iterator<Item = &'static str> {
+    address::SCHEMES.iter().map(|(scheme, _)| *scheme)
 }

@@ -1,15 +1,17 @@
 //! The place of a web server or a bucket, and the table of all of them.
 
-use super::address::{self, redact, Address, Kind};
+use super::address::{self, redact, Address, StoreKind};
 use super::bucket::Bucket;
-use super::line::{Job, Line};
+use super::line::{LineJob, ServerLine};
+use super::list::list_all;
 use super::look::{Answers, LookJob};
 use super::origin::Origin;
 use super::read::{ReadJob, Target};
+use super::tail::TailJob;
 use crate::net;
 use crate::options::options;
 use pager::error::PageErrorKind;
-use pager::place::{Entry, FileRef, Looked, Place};
+use pager::place::{Entry, FileRef, Looked, Place, TailRead};
 use pager::source::{Completion, Read, ReadClass, ReadForm};
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -17,7 +19,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// See the module.
-struct HttpPlace(Arc<Line>);
+struct HttpPlace(Arc<ServerLine>);
 
 /// Places by address and credentials.
 type Places = Option<HashMap<(String, u64), Arc<HttpPlace>>>;
@@ -29,12 +31,12 @@ fn places() -> MutexGuard<'static, Places> {
 }
 
 /// A digest of the settings that choose credentials and addresses: with others it is another place.
-fn settings(kind: Kind) -> u64 {
+fn settings(kind: StoreKind) -> u64 {
     let prefix = match kind {
-        Kind::Web => return 0,
-        Kind::S3 => "AWS_",
-        Kind::Google => "GOOGLE_",
-        Kind::Azure => "AZURE_",
+        StoreKind::Web => return 0,
+        StoreKind::S3 => "AWS_",
+        StoreKind::Google => "GOOGLE_",
+        StoreKind::Azure => "AZURE_",
     };
     let mut all: Vec<_> =
         std::env::vars_os().filter(|(k, _)| k.as_encoded_bytes().starts_with(prefix.as_bytes())).collect();
@@ -48,16 +50,18 @@ fn settings(kind: Kind) -> u64 {
 ///
 /// # Errors
 /// [`PageErrorKind::Unsupported`] for an address that names no server or bucket.
-pub(super) fn find(url: &str) -> Result<Arc<dyn Place>, PageErrorKind> {
+pub(crate) fn find(url: &str) -> Result<Arc<dyn Place>, PageErrorKind> {
     let Address { kind, place, server, .. } = address::parse(url)?;
     let mut places = places();
     let found = places.get_or_insert_default().entry((place.clone(), settings(kind))).or_insert_with(|| {
         let line = match kind {
-            Kind::Web => Line::new(server, options(), Origin::Web),
+            StoreKind::Web => ServerLine::new(server, options(), Origin::Web),
             _ => {
                 let bucket = place.split_once("://").map_or("", |(_, bucket)| bucket).to_owned();
                 let name = server.clone();
-                Line::new(server, options(), |connections| Origin::Bucket(Bucket::new(kind, bucket, name, connections)))
+                ServerLine::new(server, options(), |connections| {
+                    Origin::Bucket(Bucket::new(kind, bucket, name, connections))
+                })
             }
         };
         Arc::new(HttpPlace(Arc::new(line)))
@@ -96,9 +100,31 @@ impl Place for HttpPlace {
         let target = Arc::new(Target { name, pin: file.pin.clone(), base: file.base });
         let (demand, prefetch): (Vec<Read>, Vec<Read>) = reads.into_iter().partition(|r| r.class == ReadClass::Demand);
         for (reads, ahead) in [(demand, false), (prefetch, true)] {
-            let jobs = reads.into_iter().map(|read| Job::Read(ReadJob::new(target.clone(), read, done.clone())));
+            let jobs = reads.into_iter().map(|read| {
+                let job: Box<dyn LineJob> = Box::new(ReadJob::new(target.clone(), read, done.clone()));
+                job
+            });
             self.0.add(jobs.collect(), ahead);
         }
+    }
+
+    fn promote(&self, tokens: &[u64], done: &Arc<dyn Completion>) {
+        self.0.promote(tokens, done);
+    }
+
+    fn tail(&self, file: &FileRef, len: usize, then: TailRead) -> Result<(), TailRead> {
+        // Azure has no ranges that count from the end.
+        if self.0.origin.kind().0 == StoreKind::Azure || len == 0 {
+            return Err(then);
+        }
+        match address::parse(file.path.to_str().unwrap_or_default()) {
+            Ok(address) => {
+                let target = Target { name: address.name, pin: file.pin.clone(), base: 0 };
+                self.0.add(vec![Box::new(TailJob::new(target, len, then))], false);
+            }
+            Err(kind) => then(Err(kind)),
+        }
+        Ok(())
     }
 
     fn look(&self, paths: Vec<PathBuf>, then: Looked) {
@@ -106,7 +132,9 @@ impl Place for HttpPlace {
         let mut jobs = Vec::with_capacity(paths.len());
         for (number, path) in paths.iter().enumerate() {
             match address::parse(path.to_str().unwrap_or_default()) {
-                Ok(address) => jobs.push(Job::Look(LookJob::new(address.name, number, answers.clone()))),
+                Ok(address) => {
+                    jobs.push(Box::new(LookJob::new(address.name, number, answers.clone())) as Box<dyn LineJob>)
+                }
                 Err(kind) => answers.put(number, Err(kind)),
             }
         }
@@ -125,7 +153,7 @@ impl Place for HttpPlace {
         let line = self.0.clone();
         let listed = net::wait(async move {
             match &line.origin {
-                Origin::Bucket(bucket) => bucket.list_all(&line, &key, most).await,
+                Origin::Bucket(bucket) => list_all(&line, bucket, &key, most).await,
                 Origin::Web(_) => Err(PageErrorKind::Unsupported("a web server names no files".into())),
             }
         });

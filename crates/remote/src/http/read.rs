@@ -1,14 +1,16 @@
 //! One read: requests until all of its bytes have come, each reply checked before it counts.
 
 use super::address::Name;
-use super::fault::{Fault, Passing, PassingKind};
-use super::line::{Attempts, Line};
-use super::origin::Ask;
+use super::fault::AttemptFault;
+use super::line::{Attempts, LineJob, ServerLine};
+
+use super::origin::{Ask, AskedPart, Patience};
 use super::reply;
 use super::status;
+use futures_util::future::BoxFuture;
 use pager::error::PageErrorKind;
 use pager::place::VersionPin;
-use pager::source::{Buffer, Completion, Read};
+use pager::source::{Buffer, Completion, Read, ReadNote, ReadStep};
 use reqwest::{Response, StatusCode};
 use std::sync::Arc;
 
@@ -24,6 +26,12 @@ pub(super) struct Target {
 struct Owed(Option<(u64, Arc<dyn Completion>)>);
 
 impl Owed {
+    fn note(&self, line: &ServerLine, step: ReadStep) {
+        if let Some((token, done)) = &self.0 {
+            done.note(*token, ReadNote { server: &line.server, connection: 0, step });
+        }
+    }
+
     fn pay(&mut self, result: Result<(), PageErrorKind>) {
         if let Some((token, done)) = self.0.take() {
             done.complete(token, result);
@@ -50,14 +58,26 @@ impl ReadJob {
         Self { target, offset: read.offset, buffers: read.buffers, owed: Owed(Some((read.token, done))) }
     }
 
-    pub(super) async fn run(self, line: &Line) {
+    async fn answer(self, line: &ServerLine) {
         let Self { target, offset, buffers, mut owed } = self;
         let len: u64 = buffers.iter().map(|b| b.len as u64).sum();
         let wanted = Wanted { line, target: &target, offset, end: offset.saturating_add(len) };
-        let mut reading = Reading { wanted, filled: 0, into: Scatter::new(buffers) };
+        let mut reading = RangeRead { wanted, owed: &owed, filled: 0, into: Scatter::new(buffers) };
         let result = if len == 0 { Ok(()) } else { reading.all().await };
         drop(reading);
         owed.pay(result);
+    }
+}
+
+impl LineJob for ReadJob {
+    fn run(self: Box<Self>, line: &ServerLine) -> BoxFuture<'_, ()> {
+        Box::pin(self.answer(line))
+    }
+
+    fn is_one_of(&self, tokens: &[u64], done: &Arc<dyn Completion>) -> bool {
+        // Addresses alone: one completion can have several tables of functions.
+        let same = |known: &Arc<dyn Completion>| std::ptr::addr_eq(Arc::as_ptr(known), Arc::as_ptr(done));
+        self.owed.0.as_ref().is_some_and(|(token, known)| same(known) && tokens.contains(token))
     }
 }
 
@@ -91,49 +111,77 @@ impl Scatter {
     }
 }
 
+/// Reads bytes of a file to new memory.
+pub(super) async fn read_bytes(
+    line: &ServerLine,
+    target: &Target,
+    offset: u64,
+    len: usize,
+) -> Result<Vec<u8>, PageErrorKind> {
+    let mut bytes = vec![0; len];
+    let into = Scatter::new(vec![Buffer { ptr: bytes.as_mut_ptr(), len }]);
+    let wanted = Wanted { line, target, offset, end: offset.saturating_add(len as u64) };
+    if len > 0 {
+        // The memory outlives the read, which ends here.
+        RangeRead { wanted, owed: &Owed(None), filled: 0, into }.all().await?;
+    }
+    Ok(bytes)
+}
+
 /// What is asked for. The count of the bytes is that of the reads.
 #[derive(Copy, Clone)]
 struct Wanted<'a> {
-    line: &'a Line,
+    line: &'a ServerLine,
     target: &'a Target,
     offset: u64,
     end: u64,
 }
 
-struct Reading<'a> {
+struct RangeRead<'a> {
     wanted: Wanted<'a>,
+    owed: &'a Owed,
     /// Bytes that have come.
     filled: u64,
     into: Scatter,
 }
 
-impl Reading<'_> {
+impl RangeRead<'_> {
     async fn all(&mut self) -> Result<(), PageErrorKind> {
         let line = self.wanted.line;
         let mut attempts = Attempts::new(line);
         loop {
             let before = self.filled;
-            match self.attempt().await {
+            match self.attempt(attempts.patience(line)).await {
                 Ok(()) => return Ok(()),
                 Err(fault) => attempts.again(line, fault, self.filled > before).await?,
             }
+            self.owed.note(line, ReadStep::Retried);
         }
     }
 
-    async fn attempt(&mut self) -> Result<(), Fault> {
+    async fn attempt(&mut self, patience: Patience) -> Result<(), AttemptFault> {
         let Wanted { line, target, offset, end } = self.wanted;
         let range = ((offset + self.filled).saturating_sub(target.base), end.saturating_sub(target.base));
         let expected = target.pin.expected();
         let condition = expected.as_ref().and_then(reply::condition);
         let begun = line.meter.begin();
-        let reply = line.send(Ask { name: &target.name, range: Some(range), condition }).await?;
+        self.owed.note(line, ReadStep::Sent);
+        let reply = line
+            .send(Ask { name: &target.name, part: AskedPart::Bytes(range.0, range.1), condition, patience })
+            .await?;
+        self.owed.note(line, ReadStep::FirstByte { queue_us: 0, service_us: 0 });
         let before = self.filled;
-        let result = self.accept(reply, range).await;
+        let result = self.accept(reply, range, patience).await;
         line.meter.ended(begun, (self.filled - before) as usize);
         result
     }
 
-    async fn accept(&mut self, reply: Response, (begin, end): (u64, u64)) -> Result<(), Fault> {
+    async fn accept(
+        &mut self,
+        reply: Response,
+        (begin, end): (u64, u64),
+        patience: Patience,
+    ) -> Result<(), AttemptFault> {
         let wanted = self.wanted;
         let headers = reply.headers();
         let (to, size) = match reply.status() {
@@ -158,62 +206,36 @@ impl Reading<'_> {
                     return Err(wanted.protocol(format!("it was asked for a part and gave the whole file: {advice}")));
                 }
             },
-            StatusCode::RANGE_NOT_SATISFIABLE => return Err(wanted.past_the_end(reply, begin).await),
-            StatusCode::PRECONDITION_FAILED => return Err(wanted.changed().await),
+            StatusCode::RANGE_NOT_SATISFIABLE => return Err(wanted.past_the_end(reply, begin, patience).await),
+            StatusCode::PRECONDITION_FAILED => return Err(wanted.changed(patience).await),
             StatusCode::NOT_FOUND => return Err(wanted.gone(reply).await),
             _ => return Err(status::fault(wanted.line, reply).await),
         };
         wanted.target.pin.check(&reply::version(headers, size))?;
-        self.body(reply, to - begin).await?;
+        let (into, filled) = (&mut self.into, &mut self.filled);
+        let put = |bytes: &[u8]| {
+            into.put(bytes);
+            *filled += bytes.len() as u64;
+        };
+        status::body(wanted.line, reply, to - begin, put).await?;
         if to < end {
             return Err(wanted.short(size));
         }
         Ok(())
     }
-
-    /// Takes the body, of exactly `length` bytes.
-    async fn body(&mut self, mut reply: Response, length: u64) -> Result<(), Fault> {
-        let wanted = self.wanted;
-        let mut left = length;
-        loop {
-            let stall = wanted.line.options.stall;
-            let Ok(chunk) = tokio::time::timeout(stall, reply.chunk()).await else {
-                wanted.line.origin.leave();
-                let message = format!("no byte for {:.1} s, {left} of {length} bytes missing", stall.as_secs_f64());
-                return Err(Passing::new(PassingKind::Silence, message).into());
-            };
-            match chunk {
-                Ok(Some(bytes)) => {
-                    if bytes.len() as u64 > left {
-                        return Err(wanted.protocol(format!("its body is longer than the {length} bytes of the range")));
-                    }
-                    wanted.line.meter.received(bytes.len());
-                    self.into.put(&bytes);
-                    self.filled += bytes.len() as u64;
-                    left -= bytes.len() as u64;
-                }
-                Ok(None) if left == 0 => return Ok(()),
-                Ok(None) => {
-                    let message = format!("the body ended with {left} of {length} bytes missing");
-                    return Err(Passing::new(PassingKind::Broken, message).into());
-                }
-                Err(e) => return Err(Fault::of(&wanted.line.server, &e)),
-            }
-        }
-    }
 }
 
 impl Wanted<'_> {
-    fn protocol(&self, message: impl Into<String>) -> Fault {
+    fn protocol(&self, message: impl Into<String>) -> AttemptFault {
         PageErrorKind::Protocol { server: self.line.server.clone(), message: message.into() }.into()
     }
 
-    fn short(&self, size: u64) -> Fault {
+    fn short(&self, size: u64) -> AttemptFault {
         PageErrorKind::Short { offset: self.offset, end: self.end, have: self.target.base.saturating_add(size) }.into()
     }
 
     /// The range begins past the end of the file.
-    async fn past_the_end(&self, reply: Response, begin: u64) -> Fault {
+    async fn past_the_end(&self, reply: Response, begin: u64, patience: Patience) -> AttemptFault {
         let told = reply::size_of_unsatisfied(reply.headers());
         let version = told.map(|size| reply::version(reply.headers(), size));
         let known = self.target.pin.expected();
@@ -221,7 +243,7 @@ impl Wanted<'_> {
         let same_size = |size| known.as_ref().is_some_and(|known| known.size == size);
         let version = match version {
             Some(version) if !version.tag.is_empty() || same_size(version.size) => version,
-            _ => match status::stat(self.line, &self.target.name).await {
+            _ => match status::stat(self.line, &self.target.name, patience).await {
                 Ok(found) => found.version,
                 Err(fault) => return fault,
             },
@@ -239,26 +261,26 @@ impl Wanted<'_> {
     }
 
     /// The server says that the file has another ETag.
-    async fn changed(&self) -> Fault {
-        match status::stat(self.line, &self.target.name).await {
+    async fn changed(&self, patience: Patience) -> AttemptFault {
+        match status::stat(self.line, &self.target.name, patience).await {
             Ok(found) => match self.target.pin.check(&found.version) {
                 Err(kind) => kind.into(),
                 Ok(()) => self.protocol("it says that the file has another version, and that it has the same"),
             },
-            Err(Fault::Final(PageErrorKind::Missing)) => self.missing(),
+            Err(AttemptFault::Final(PageErrorKind::Missing)) => self.missing(),
             Err(fault) => fault,
         }
     }
 
-    async fn gone(&self, reply: Response) -> Fault {
+    async fn gone(&self, reply: Response) -> AttemptFault {
         match status::fault(self.line, reply).await {
-            Fault::Final(PageErrorKind::Missing) => self.missing(),
+            AttemptFault::Final(PageErrorKind::Missing) => self.missing(),
             fault => fault,
         }
     }
 
     /// A file that was there is not missing: it changed, and nothing may stand in for it.
-    fn missing(&self) -> Fault {
+    fn missing(&self) -> AttemptFault {
         match self.target.pin.expected() {
             Some(was) => PageErrorKind::Changed { was: was.to_string(), is: "deleted".into() }.into(),
             None => PageErrorKind::Missing.into(),

@@ -12,8 +12,8 @@ const PER_SECOND: f64 = 10.0;
 /// Further attempts for each first one.
 const PER_REQUEST: f64 = 0.1;
 
-/// The allowance of a place for further attempts: a tenth of its requests, and ten a second. A server in trouble is
-/// asked less so, whatever is in flight.
+/// The allowance of a place for further attempts: a tenth of its requests, and ten a second. So a server in
+/// trouble gets fewer requests.
 pub(super) struct Budget(Mutex<(f64, Instant)>);
 
 impl Budget {

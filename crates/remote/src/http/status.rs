@@ -1,9 +1,9 @@
 //! Replies that are no data: what their status says, and the state of a name.
 
-use super::address::{Kind, Name};
-use super::fault::{advice, Fault, Passing, PassingKind};
-use super::line::Line;
-use super::origin::Ask;
+use super::address::{Name, StoreKind};
+use super::fault::{error_code, AttemptFault, Passing, PassingKind, Refusal};
+use super::line::ServerLine;
+use super::origin::{Ask, AskedPart, Patience};
 use super::reply;
 use pager::error::PageErrorKind;
 use pager::place::FileVersion;
@@ -28,54 +28,54 @@ pub(super) async fn drain(mut reply: Response) -> Vec<u8> {
     text
 }
 
-/// The code of an object store's error, such as `SlowDown`. The rest of the text may repeat parts of credentials.
-fn code(text: &[u8]) -> Option<String> {
-    let text = String::from_utf8_lossy(text);
-    let code = text.split_once("<Code>")?.1.split_once("</Code>")?.0;
-    let sound = !code.is_empty() && code.len() < 60 && code.bytes().all(|b| b.is_ascii_alphanumeric());
-    sound.then(|| code.to_owned())
-}
-
 /// The fault that a status other than success says.
-pub(super) async fn fault(line: &Line, reply: Response) -> Fault {
+pub(super) async fn fault(line: &ServerLine, reply: Response) -> AttemptFault {
     let (status, wait) = (reply.status(), reply::retry_after(reply.headers()));
+    let code = error_code(&String::from_utf8_lossy(&drain(reply).await));
     let (kind, anonymous) = line.origin.kind();
-    let code = code(&drain(reply).await);
-    let mut message = format!("it answers {status}");
-    if let Some(code) = &code {
-        message = format!("{message}, {code}");
-    }
-    // Keys that expired are refused with 400 by S3.
-    let expired = matches!(code.as_deref(), Some("ExpiredToken" | "InvalidToken" | "InvalidAccessKeyId"));
-    let server = line.server.clone();
-    match status {
-        StatusCode::NOT_FOUND if code.as_deref() == Some("NoSuchBucket") => {
-            PageErrorKind::Protocol { server, message: format!("{message}: check the bucket's name and region") }.into()
-        }
-        StatusCode::NOT_FOUND => PageErrorKind::Missing.into(),
-        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => refused(server, &message, kind, anonymous),
-        StatusCode::PROXY_AUTHENTICATION_REQUIRED => {
-            let message = format!("{message}: set the proxy's user in HTTPS_PROXY");
-            PageErrorKind::Unauthorized { server, message }.into()
-        }
-        _ if expired => refused(server, &message, kind, anonymous),
-        StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS => passing(message, wait),
-        _ if status.is_server_error() => passing(message, wait),
-        _ => PageErrorKind::Protocol { server, message }.into(),
-    }
+    AttemptFault::of_status(Refusal { server: &line.server, kind, anonymous, status, code, wait })
 }
 
-fn refused(server: String, message: &str, kind: Kind, anonymous: bool) -> Fault {
-    let message = format!("{message}: {}", advice(kind, anonymous));
-    PageErrorKind::Unauthorized { server, message }.into()
-}
-
-fn passing(message: String, wait: Option<Duration>) -> Fault {
-    Passing { kind: PassingKind::Broken, message, wait }.into()
+/// Takes the body of a reply, of exactly `length` bytes. `put` gets them in order.
+///
+/// # Errors
+/// A body that ends early, breaks or stands still may be asked for again; a longer one breaks the protocol.
+pub(super) async fn body(
+    line: &ServerLine,
+    mut reply: Response,
+    length: u64,
+    mut put: impl FnMut(&[u8]) + Send,
+) -> Result<(), AttemptFault> {
+    let mut left = length;
+    loop {
+        let stall = line.options.stall;
+        let Ok(chunk) = tokio::time::timeout(stall, reply.chunk()).await else {
+            line.origin.leave();
+            let message = format!("no byte for {:.1} s, {left} of {length} bytes missing", stall.as_secs_f64());
+            return Err(Passing::new(PassingKind::Silence, message).into());
+        };
+        match chunk {
+            Ok(Some(bytes)) => {
+                if bytes.len() as u64 > left {
+                    let message = format!("its body is longer than the {length} bytes of the range");
+                    return Err(PageErrorKind::Protocol { server: line.server.clone(), message }.into());
+                }
+                line.meter.received(bytes.len());
+                put(&bytes);
+                left -= bytes.len() as u64;
+            }
+            Ok(None) if left == 0 => return Ok(()),
+            Ok(None) => {
+                let message = format!("the body ended with {left} of {length} bytes missing");
+                return Err(Passing::new(PassingKind::Broken, message).into());
+            }
+            Err(e) => return Err(AttemptFault::of(&line.server, &e)),
+        }
+    }
 }
 
 /// The state of a file.
-pub(super) struct Found {
+pub(super) struct NameState {
     pub version: FileVersion,
     pub modified_ns: i64,
     /// The server led to a name with a `/` at its end: a folder.
@@ -86,8 +86,8 @@ pub(super) struct Found {
 ///
 /// # Errors
 /// [`PageErrorKind::Missing`] only if the server says that there is no such name.
-pub(super) async fn stat(line: &Line, name: &Name) -> Result<Found, Fault> {
-    let reply = line.send(Ask { name, range: None, condition: None }).await?;
+pub(super) async fn stat(line: &ServerLine, name: &Name, patience: Patience) -> Result<NameState, AttemptFault> {
+    let reply = line.send(Ask { name, part: AskedPart::Head, condition: None, patience }).await?;
     let is_folder = leads_to_folder(name, &reply);
     match reply.status() {
         StatusCode::OK => {
@@ -98,16 +98,16 @@ pub(super) async fn stat(line: &Line, name: &Name) -> Result<Found, Fault> {
         StatusCode::NOT_FOUND => return Err(PageErrorKind::Missing.into()),
         // A signature of a URL can allow GET alone.
         StatusCode::METHOD_NOT_ALLOWED | StatusCode::NOT_IMPLEMENTED => {}
-        StatusCode::FORBIDDEN if line.origin.kind().0 == Kind::Web => {}
+        StatusCode::FORBIDDEN if line.origin.kind().0 == StoreKind::Web => {}
         _ => return Err(fault(line, reply).await),
     }
     drop(reply);
-    first_byte(line, name).await
+    first_byte(line, name, patience).await
 }
 
 /// The state of a name by its first byte, where a server answers no HEAD.
-async fn first_byte(line: &Line, name: &Name) -> Result<Found, Fault> {
-    let reply = line.send(Ask { name, range: Some((0, 1)), condition: None }).await?;
+async fn first_byte(line: &ServerLine, name: &Name, patience: Patience) -> Result<NameState, AttemptFault> {
+    let reply = line.send(Ask { name, part: AskedPart::Bytes(0, 1), condition: None, patience }).await?;
     let is_folder = leads_to_folder(name, &reply);
     let headers = reply.headers();
     let size = match reply.status() {
@@ -130,9 +130,9 @@ async fn first_byte(line: &Line, name: &Name) -> Result<Found, Fault> {
     Ok(found)
 }
 
-fn found(reply: &Response, size: u64, is_folder: bool) -> Found {
+fn found(reply: &Response, size: u64, is_folder: bool) -> NameState {
     let headers = reply.headers();
-    Found { version: reply::version(headers, size), modified_ns: reply::modified_ns(headers), is_folder }
+    NameState { version: reply::version(headers, size), modified_ns: reply::modified_ns(headers), is_folder }
 }
 
 fn leads_to_folder(name: &Name, reply: &Response) -> bool {

@@ -1,6 +1,8 @@
 //! A web server with faults, on threads.
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
+pub mod reads;
+
 use std::collections::HashMap;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -33,6 +35,11 @@ pub struct Asked {
 }
 
 impl Asked {
+    /// The number of bytes at the end of the file that are asked for.
+    pub fn suffix(&self) -> Option<usize> {
+        self.headers.get("range")?.strip_prefix("bytes=-")?.parse().ok()
+    }
+
     /// First and last byte.
     pub fn range(&self) -> Option<(usize, usize)> {
         let (begin, end) = self.headers.get("range")?.strip_prefix("bytes=")?.split_once('-')?;
@@ -42,7 +49,7 @@ impl Asked {
 
 /// What is done to a reply.
 #[derive(Clone, Debug)]
-pub enum Fault {
+pub enum ServerFault {
     None,
     Status(u16, Vec<(&'static str, String)>),
     /// 200 with the whole file in place of the range.
@@ -68,7 +75,7 @@ pub enum Fault {
     Late(Duration),
 }
 
-type Choose = Box<dyn FnMut(&Asked) -> Fault + Send>;
+type Choose = Box<dyn FnMut(&Asked) -> ServerFault + Send>;
 /// Replies to a request itself: status, headers, body.
 pub type Handler = Box<dyn Fn(&Asked) -> Option<(u16, Vec<(String, String)>, Vec<u8>)> + Send + Sync>;
 
@@ -78,6 +85,8 @@ pub struct Server {
     choose: Mutex<Choose>,
     handler: Mutex<Option<Arc<Handler>>>,
     pub asked: Mutex<Vec<Asked>>,
+    /// Replies in the making, and the most of them at once.
+    at_once: Mutex<(usize, usize)>,
 }
 
 impl Server {
@@ -86,9 +95,10 @@ impl Server {
         let server = Arc::new(Self {
             port: listener.local_addr().unwrap().port(),
             files: Mutex::default(),
-            choose: Mutex::new(Box::new(|_| Fault::None)),
+            choose: Mutex::new(Box::new(|_| ServerFault::None)),
             handler: Mutex::default(),
             asked: Mutex::default(),
+            at_once: Mutex::default(),
         });
         let serving = server.clone();
         std::thread::spawn(move || {
@@ -109,16 +119,16 @@ impl Server {
         self.url(name)
     }
 
-    pub fn faults(&self, choose: impl FnMut(&Asked) -> Fault + Send + 'static) {
+    pub fn faults(&self, choose: impl FnMut(&Asked) -> ServerFault + Send + 'static) {
         *self.choose.lock().unwrap() = Box::new(choose);
     }
 
     /// The first `count` requests for bytes get this fault.
-    pub fn fault(&self, fault: Fault, count: usize) {
+    pub fn fault(&self, fault: ServerFault, count: usize) {
         let mut left = count;
         self.faults(move |_| {
             if left == 0 {
-                return Fault::None;
+                return ServerFault::None;
             }
             left -= 1;
             fault.clone()
@@ -131,6 +141,11 @@ impl Server {
 
     pub fn count(&self) -> usize {
         self.asked.lock().unwrap().len()
+    }
+
+    /// Most requests that it had at the same time.
+    pub fn most_at_once(&self) -> usize {
+        self.at_once.lock().unwrap().1
     }
 
     fn serve(&self, connection: TcpStream) -> Option<()> {
@@ -159,14 +174,20 @@ impl Server {
             if let Some(n) = asked.headers.get("content-length").and_then(|n| n.parse().ok()) {
                 std::io::copy(&mut (&mut lines).take(n), &mut std::io::sink()).ok()?;
             }
-            self.reply(&connection, &asked)?;
+            {
+                let mut at_once = self.at_once.lock().unwrap();
+                *at_once = (at_once.0 + 1, at_once.1.max(at_once.0 + 1));
+            }
+            let replied = self.reply(&connection, &asked);
+            self.at_once.lock().unwrap().0 -= 1;
+            replied?;
         }
     }
 
     /// `None`: the connection ends.
     fn reply(&self, mut out: &TcpStream, asked: &Asked) -> Option<()> {
         let fault = (self.choose.lock().unwrap())(asked);
-        if let Fault::Late(time) = fault {
+        if let ServerFault::Late(time) = fault {
             std::thread::sleep(time);
         }
         let handler = self.handler.lock().unwrap().clone();
@@ -179,12 +200,12 @@ impl Server {
             out.write_all(format!("{head}\r\n").as_bytes()).ok()?;
             return if asked.method == "HEAD" { Some(()) } else { out.write_all(&body).ok() };
         }
-        if let Fault::Status(status, headers) = &fault {
+        if let ServerFault::Status(status, headers) = &fault {
             let mut head = format!("HTTP/1.1 {status} X\r\nContent-Length: 0\r\n");
             headers.iter().for_each(|(name, value)| head += &format!("{name}: {value}\r\n"));
             return out.write_all(format!("{head}\r\n").as_bytes()).ok();
         }
-        if matches!(fault, Fault::Silence) {
+        if matches!(fault, ServerFault::Silence) {
             return wait_for_end(out);
         }
         let path = asked.path.split('?').next().unwrap().to_owned();
@@ -202,7 +223,8 @@ impl Server {
             head += &format!("Last-Modified: {date}\r\n");
         }
         let size = file.bytes.len();
-        let ranged = asked.range().filter(|_| !matches!(fault, Fault::Whole));
+        let last = asked.suffix().map(|n| if size == 0 { (0, 0) } else { (size - n.min(size), size - 1) });
+        let ranged = asked.range().or(last).filter(|_| !matches!(fault, ServerFault::Whole));
         let (begin, end) = match ranged {
             Some((begin, _)) if begin >= size => {
                 let head =
@@ -214,14 +236,14 @@ impl Server {
         };
         let body = &file.bytes[begin..end];
         let shifted = |value: usize, by: i64| value as i64 + by;
-        let (a, b, c) = if let Fault::Range(a, b, c) = fault { (a, b, c) } else { (0, 0, 0) };
-        if ranged.is_some() && !matches!(fault, Fault::NoContentRange) {
+        let (a, b, c) = if let ServerFault::Range(a, b, c) = fault { (a, b, c) } else { (0, 0, 0) };
+        if ranged.is_some() && !matches!(fault, ServerFault::NoContentRange) {
             let (begin, last, size) = (shifted(begin, a), shifted(end - 1, b), shifted(size, c));
             head += &format!("Content-Range: bytes {begin}-{last}/{size}\r\n");
         }
-        let length = if let Fault::Length(by) = fault { shifted(body.len(), by) } else { body.len() as i64 };
+        let length = if let ServerFault::Length(by) = fault { shifted(body.len(), by) } else { body.len() as i64 };
         head += &match fault {
-            Fault::Long(_) => "Transfer-Encoding: chunked\r\n".to_owned(),
+            ServerFault::Long(_) => "Transfer-Encoding: chunked\r\n".to_owned(),
             _ => format!("Content-Length: {length}\r\n"),
         };
         let status = if ranged.is_some() { 206 } else { 200 };
@@ -230,38 +252,38 @@ impl Server {
             return Some(());
         }
         match fault {
-            Fault::Cut(n) => {
+            ServerFault::Cut(n) => {
                 out.write_all(&body[..n.min(body.len())]).ok()?;
                 None
             }
-            Fault::Reset(n) => {
+            ServerFault::Reset(n) => {
                 out.write_all(&body[..n.min(body.len())]).ok()?;
                 std::thread::sleep(Duration::from_millis(5));
                 socket2::SockRef::from(out).set_linger(Some(Duration::ZERO)).ok()?;
                 None
             }
-            Fault::Stall(n) => {
+            ServerFault::Stall(n) => {
                 out.write_all(&body[..n.min(body.len())]).ok()?;
                 wait_for_end(out)
             }
-            Fault::Trickle(wait) => {
+            ServerFault::Trickle(wait) => {
                 for byte in body {
                     out.write_all(&[*byte]).ok()?;
                     std::thread::sleep(wait);
                 }
                 Some(())
             }
-            Fault::Long(more) => {
+            ServerFault::Long(more) => {
                 out.write_all(format!("{:x}\r\n", body.len() + more).as_bytes()).ok()?;
                 out.write_all(body).ok()?;
                 out.write_all(&vec![0xEE; more]).ok()?;
                 out.write_all(b"\r\n0\r\n\r\n").ok()
             }
-            Fault::Length(by) if by < 0 => {
+            ServerFault::Length(by) if by < 0 => {
                 out.write_all(&body[..length as usize]).ok()?;
                 None
             }
-            Fault::Length(_) => {
+            ServerFault::Length(_) => {
                 out.write_all(body).ok()?;
                 None
             }

@@ -33,4 +33,5 @@ mod stream;
 
 pub use credentials::{set_credentials, Credentials};
 pub use options::ClientOptions;
-pub use place::{register, RemotePlace};
+pub(crate) use place::find;
+pub use place::{register, RemotePlace, SCHEMES};

@@ -24,9 +24,12 @@ const MOST_BYTES: usize = MOST_REQUEST_BODY / 2;
 
 static SERVERS: Mutex<Option<HashMap<ServerAddress, Arc<RemotePlace>>>> = Mutex::new(None);
 
+/// The schemes of page servers.
+pub const SCHEMES: [&str; 2] = [SCHEME, PLAIN_SCHEME];
+
 /// Registers the places `farfield://` and `farfield+tcp://`.
 pub fn register(options: ClientOptions) {
-    for scheme in [SCHEME, PLAIN_SCHEME] {
+    for scheme in SCHEMES {
         pager::place::register(scheme, Arc::new(move |url| find(url, options).map(|place| place as Arc<dyn Place>)));
     }
 }
@@ -42,7 +45,7 @@ fn sendable(path: &Path) -> &str {
 }
 
 /// The place of a URL, made at its first use.
-fn find(url: &str, options: ClientOptions) -> Result<Arc<RemotePlace>, PageErrorKind> {
+pub(crate) fn find(url: &str, options: ClientOptions) -> Result<Arc<RemotePlace>, PageErrorKind> {
     let address = ServerAddress::of(url).map_err(PageErrorKind::Unsupported)?;
     let mut servers = SERVERS.lock().unwrap_or_else(PoisonError::into_inner);
     let servers = servers.get_or_insert_default();
@@ -75,6 +78,14 @@ impl RemotePlace {
     pub fn open(url: &str, credentials: Credentials, options: ClientOptions) -> Result<Self, PageErrorKind> {
         let address = ServerAddress::of(url).map_err(PageErrorKind::Unsupported)?;
         Ok(Self { hub: Hub::new(address, credentials, options) })
+    }
+
+    /// The registered place of a URL.
+    ///
+    /// # Errors
+    /// When the URL names no server.
+    pub fn of(url: &str) -> Result<Arc<Self>, PageErrorKind> {
+        find(url, ClientOptions::default())
     }
 
     /// The server's counts, as JSON.

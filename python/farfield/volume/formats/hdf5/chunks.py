@@ -19,7 +19,7 @@ from farfield.sources import places
 from farfield.volume.formats import number_parts
 from farfield.volume.formats.cache_conversion import converted
 from farfield.volume.formats.description import Array, contiguous, in_table, table_of, text_of
-from farfield.volume.formats.hdf5 import server_file
+from farfield.volume.formats.hdf5 import server_file, server_virtual
 from farfield.volume.formats.options import ReaderResources
 
 _FILTERS: dict[int, dict[str, Any]] = {
@@ -82,14 +82,20 @@ def place(
         elif as_stored:
             why = "has chunks without some of its filters"
         array.never_written = math.prod(_grid(dataset)) - int(dataset.id.get_num_chunks())
-    others = _others(h5py, where, path, plan, array, guessed)
+    of: Any = dataset
+    if places.is_remote(path) and layout == h5py.h5d.VIRTUAL:
+        of = server_virtual.Virtual(h5py, where, path, dataset, plan)
+        others = [name for name in of.files if name != path]
+        guessed += _unfilled(of.lacking)
+    else:
+        others = _others(h5py, where, path, plan, array, guessed)
     made = converted(
         path,
         resources,
         count=array.bytes,
         why=why,
         how=f"{dataset.name} {part or ''}{array.dtype}",
-        write=boxes(dataset if part is None else number_parts.Parted(dataset, part), array, resources),
+        write=boxes(of if part is None else number_parts.Parted(of, part), array, resources),
         files=[path, *others],
         at_once=math.prod(dataset.chunks or (1,)) * array.item,
     )
@@ -113,8 +119,9 @@ def _others(h5py: Any, where: str, path: str, plan: Any, array: Array, guessed: 
     Raises:
         DataError: if one is missing or too short: the HDF5 library would give the fill value for what lies there, without a word.
     """
-    folder = os.path.dirname(places.abspath(path))
-    server_file.refuse_others(h5py, where, path, plan)
+    folder = os.path.dirname(os.path.abspath(path))
+    server_file.refuse_others(where, path, plan)
+    # Files here from now on, and what they name is here, too.
     found: list[str] = []
     if plan.get_layout() == h5py.h5d.VIRTUAL:
         held = 0
@@ -126,23 +133,26 @@ def _others(h5py: Any, where: str, path: str, plan: Any, array: Array, guessed: 
             # Numbered sources (%b) are as many as there are: none of them can be missing.
             if "%" not in name.replace("%%", ""):
                 found.append(_source(where, folder, name.replace("%%", "%"), plan, n, h5py))
-        lacking = math.prod(array.shape) - held
-        if lacking > 0:
-            guessed.append(f"{lacking:,} of its numbers lie in no part of it: the fill value stands there")
+        guessed += _unfilled(math.prod(array.shape) - held)
     else:
         left = array.bytes
         for n in range(plan.get_external_count()):
             raw, offset, size = plan.get_external(n)
             name = os.fsdecode(raw)
-            found.append(_beside(where, [places.abspath(name), os.path.join(folder, name)], name))
+            found.append(_beside(where, [os.path.abspath(name), os.path.join(folder, name)], name))
             held = min(left, int(size))
-            if offset + held > places.getsize(found[-1]):
+            if offset + held > os.path.getsize(found[-1]):
                 raise DataError(
                     f"{where}: {held:,} bytes of it lie in {found[-1]} from byte {offset:,} on, and that file ends at "
-                    f"{places.getsize(found[-1]):,}: it was cut off; copy it again"
+                    f"{os.path.getsize(found[-1]):,}: it was cut off; copy it again"
                 )
             left -= held
     return list(dict.fromkeys(found))
+
+
+def _unfilled(lacking: int) -> list[str]:
+    """The note about numbers that no part of a virtual dataset holds."""
+    return [f"{lacking:,} of its numbers lie in no part of it: the fill value stands there"] if lacking > 0 else []
 
 
 def _source(where: str, folder: str, name: str, plan: Any, number: int, h5py: Any) -> str:
@@ -180,7 +190,7 @@ def _selected(space: Any, endless: int) -> int:
 
 
 def _beside(where: str, tried: list[str], name: str) -> str:
-    found = next((p for p in tried if places.isfile(p)), None)
+    found = next((p for p in tried if os.path.isfile(p)), None)
     if found is None:
         raise DataError(f"{where}: a part of it lies in {name}, which is not there; copy that file here too")
     return found

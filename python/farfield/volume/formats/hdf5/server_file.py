@@ -78,7 +78,7 @@ def _first_link(h5py: Any, file: Any, name: str) -> tuple[str, Any, list[str]] |
     return None
 
 
-def refuse_others(h5py: Any, where: str, path: str, plan: Any) -> None:
+def refuse_others(where: str, path: str, plan: Any) -> None:
     """Refuses a dataset of a file at a server that has its numbers in other files.
 
     Raises:
@@ -87,8 +87,6 @@ def refuse_others(h5py: Any, where: str, path: str, plan: Any) -> None:
     if not places.is_remote(path):
         return
     names = [plan.get_external(n)[0].decode("utf-8", errors="replace") for n in range(plan.get_external_count())]
-    if plan.get_layout() == h5py.h5d.VIRTUAL:
-        names += [name for n in range(plan.get_virtual_count()) if (name := plan.get_virtual_filename(n)) != "."]
     if names:
         raise DataError(
             f"{where}: a part of it lies in {names[0]}, and numbers in several files are not read from a server; copy all of "

@@ -1,0 +1,172 @@
+"""`farfield serve`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from farfield.cli.common import Common, command
+from farfield.errors import UsageError
+
+if TYPE_CHECKING:
+    from farfield.serving import Serving
+
+_LOOK_EVERY_S = 2.0
+"""Interval of looks at the file of tokens."""
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command."""
+
+    @command(app, "serve", source=False, run=False)
+    def serve(
+        common: Common,
+        names: Annotated[
+            list[str] | None,
+            typer.Argument(metavar="NAME=PATH...", help="datasets: files or folders, by the names that clients use"),
+        ] = None,
+        listen: Annotated[str, typer.Option(metavar="HOST:PORT", help="port 0: a free one")] = "127.0.0.1:7207",
+        rate: Annotated[str | None, typer.Option(metavar="RATE", help="most of the line, such as 500Mbit")] = None,
+        rate_per_client: Annotated[str | None, typer.Option(metavar="RATE", help="most for each client")] = None,
+        buffers: Annotated[
+            str, typer.Option("--memory-limit", metavar="SIZE", help="most memory for replies under way")
+        ] = "256MiB",
+        connections: Annotated[int, typer.Option(min=1, metavar="N", help="most connections")] = 1024,
+        certificate: Annotated[
+            str | None, typer.Option(metavar="PEM", help="certificate chain; by default one is made and kept")
+        ] = None,
+        key: Annotated[str | None, typer.Option(metavar="PEM", help="its key")] = None,
+        tls: Annotated[
+            bool | None, typer.Option("--tls/--no-tls", help="default: --tls where other machines can connect")
+        ] = None,
+        state: Annotated[Path | None, typer.Option(metavar="FOLDER", help="keeps certificate and tokens")] = None,
+        new_token: Annotated[
+            str | None, typer.Option(metavar="NAME", help="make a token for a client, print it, and end")
+        ] = None,
+        revoke: Annotated[str | None, typer.Option(metavar="NAME", help="make a token void, and end")] = None,
+        status: Annotated[
+            str | None, typer.Option(metavar="URL", help="print the state of the server farfield://HOST:PORT, and end")
+        ] = None,
+        metrics: Annotated[
+            str | None, typer.Option(metavar="HOST:PORT", help="Prometheus metrics, to this machine alone")
+        ] = None,
+        for_parent: Annotated[
+            bool, typer.Option("--for-parent", help="started over ssh: end with the standard input", hidden=True)
+        ] = False,
+        relay_port: Annotated[
+            int | None, typer.Option("--relay", help="started over ssh: lead to this port", hidden=True)
+        ] = None,
+    ) -> None:
+        """Serve datasets to other machines.
+
+        Clients open farfield://HOST:PORT/NAME. Beyond this machine the server wants TLS and a token: make one with
+        --new-token, and give it to the client as FARFIELD_TOKEN.
+        """
+        from farfield.serving import tokens
+
+        if relay_port is not None:
+            from farfield.serving.ssh import relay
+
+            relay(relay_port)
+            return
+        if for_parent:
+            from farfield.serving.for_parent import serve_parent
+
+            serve_parent(names or [])
+            return
+        folder = state or tokens.state_folder()
+        if new_token is not None:
+            _print_token(common, folder, new_token)
+            return
+        if revoke is not None:
+            tokens.remove(folder, revoke)
+            common.show({"revoked": revoke}, [f"the token '{revoke}' is void"])
+            return
+        if status is not None:
+            _print_status(common, status)
+            return
+        from farfield.runtime.sizes import parse_bytes
+        from farfield.serving import ServeOptions, start
+        from farfield.serving.metrics import serve_metrics
+        from farfield.serving.server import parse_listen, parse_names, parse_rate
+
+        if not names:
+            raise UsageError("give what is to be served: NAME=PATH, or a PATH, whose name is its last part")
+        if (certificate is None) != (key is None):
+            raise UsageError("--certificate and --key belong together")
+        options = ServeOptions(
+            names=parse_names(names),
+            listen=parse_listen(listen),
+            tls=tls,
+            certificate=None if certificate is None or key is None else (certificate, key),
+            state=state,
+            rate=None if rate is None else parse_rate(rate),
+            rate_per_client=None if rate_per_client is None else parse_rate(rate_per_client),
+            memory_limit=parse_bytes(buffers),
+            max_connections=connections,
+        )
+        with start(options) as server:
+            scrapes = None if metrics is None else serve_metrics(parse_listen(metrics), server.metrics)
+            _tell_start(common, server)
+            try:
+                _run(common, server)
+            finally:
+                if scrapes is not None:
+                    scrapes.shutdown()
+
+
+def _print_token(common: Common, folder: Path, name: str) -> None:
+    from farfield.serving import tokens
+
+    secret = tokens.add(folder, name)
+    common.show(
+        {"name": name, "token": secret},
+        [secret, "", "This is shown once. A client gives it as FARFIELD_TOKEN, never on a command line."],
+    )
+
+
+def _print_status(common: Common, url: str) -> None:
+    from farfield import _core
+    from farfield.runtime.sizes import format_bytes
+
+    found = json.loads(_core.server_status(url))
+    lines = [
+        f"{url}: up {found['seconds']:,.0f} s, {found['connections']} connections, "
+        f"{format_bytes(found['bytes_per_second'])}/s on average; {'TLS' if found['tls'] else 'no TLS'}",
+        *(
+            f"  {client['name']}: {client['connections']} connections, {client['requests']:,} requests, "
+            f"{format_bytes(client['bytes'])}"
+            for client in found["clients"]
+        ),
+    ]
+    common.show(found, lines)
+
+
+def _tell_start(common: Common, server: Serving) -> None:
+    common.show(
+        {"address": server.address, "urls": server.urls, "fingerprint": server.fingerprint},
+        [
+            f"serving at {server.address}, until Ctrl-C:",
+            *(f"  {url}  {path}" for url, (_, path) in zip(server.urls, server.names, strict=True)),
+            *([] if server.fingerprint is None else [f"clients set FARFIELD_SERVER_PIN={server.fingerprint}"]),
+        ],
+    )
+    sys.stdout.flush()
+
+
+def _run(common: Common, server: Serving) -> None:
+    """Until a signal: changes of tokens are taken over."""
+    import signal
+    import threading
+
+    ended = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, lambda *_: ended.set())
+    while not ended.wait(_LOOK_EVERY_S):
+        if server.read_tokens():
+            common.say("the tokens have changed; those that are gone are void from now on")
+    common.say("stopping; replies under way are finished")

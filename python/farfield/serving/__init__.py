@@ -1,0 +1,5 @@
+"""The page server: what it serves, to whom, and its state."""
+
+from farfield.serving.server import ServeOptions, Serving, start
+
+__all__ = ["ServeOptions", "Serving", "start"]
