@@ -5,7 +5,7 @@
 //! nothing. Reads of like length are compared.
 //!
 //! *Practice.* Until both have been seen, the disk answers. Where the disk is slower by a quarter, reads go to the
-//! server, and one in sixty-four still goes to the disk, to see whether that changes. A disk that is slow by itself
+//! server. One in sixty-four still goes to the disk, to see whether that changes. A disk that is slow by itself
 //! also sends one in sixty-four to the server, which may not have been seen at all.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -46,23 +46,52 @@ pub(super) fn open(folder: &Path, name: &str, options: &mut OpenOptions) -> io::
     }
 }
 
-/// Takes a file's lock, if nobody has it.
-pub(super) fn try_lock(file: &File) -> bool {
-    // SAFETY: the descriptor is open as long as `file` is borrowed.
-    unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) == 0 }
+/// A file whose lock this process has. It is given up explicitly: a child that was just forked has the file, too, and
+/// would keep the lock until it runs its own program.
+pub(super) struct LockedFile(File);
+
+impl LockedFile {
+    /// Takes a file's lock, and else gives the file back.
+    ///
+    /// # Errors
+    /// `WouldBlock`: another process has it. Others: the file system has no locks.
+    pub fn take(file: File) -> Result<Self, (File, io::Error)> {
+        // SAFETY: the descriptor is open as long as `file` is there.
+        match unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } {
+            0 => Ok(Self(file)),
+            _ => Err((file, io::Error::last_os_error())),
+        }
+    }
 }
 
-/// The lock of the folder, which ends with the file. `None`: it cannot be had in that time.
-pub(super) fn lock(folder: &Path, patience: Duration) -> io::Result<Option<File>> {
-    let file = open(folder, LOCK, OpenOptions::new().read(true).write(true).create(true))?;
+impl std::ops::Deref for LockedFile {
+    type Target = File;
+
+    fn deref(&self) -> &File {
+        &self.0
+    }
+}
+
+impl Drop for LockedFile {
+    fn drop(&mut self) {
+        // SAFETY: as above.
+        unsafe { libc::flock(self.0.as_raw_fd(), libc::LOCK_UN) };
+    }
+}
+
+/// The lock of the folder. `None`: it cannot be had in that time.
+pub(super) fn lock(folder: &Path, patience: Duration) -> io::Result<Option<LockedFile>> {
+    let mut file = open(folder, LOCK, OpenOptions::new().read(true).write(true).create(true))?;
     let end = Instant::now() + patience;
-    while !try_lock(&file) {
-        if Instant::now() >= end {
-            return Ok(None);
+    loop {
+        match LockedFile::take(file) {
+            Ok(locked) => return Ok(Some(locked)),
+            Err((_, e)) if e.kind() != io::ErrorKind::WouldBlock => return Err(e),
+            Err(_) if Instant::now() >= end => return Ok(None),
+            Err((back, _)) => file = back,
         }
         std::thread::sleep(TRY_EVERY);
     }
-    Ok(Some(file))
 }
 
 /// A file of the folder whose name is ours.

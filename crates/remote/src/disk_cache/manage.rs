@@ -1,6 +1,6 @@
 //! Looking at a cache's folder, and clearing it.
 
-use super::folder::{self, ListedSegment};
+use super::folder::{self, ListedSegment, LockedFile};
 use super::format;
 use super::segment;
 use super::state::PATIENCE;
@@ -31,8 +31,8 @@ pub fn info(folder: &Path) -> io::Result<DiskCacheInfo> {
         let name = format::file_name(listed.number, listed.sealed);
         // A segment that was removed meanwhile counts no more.
         let Ok(file) = folder::open(folder, &name, OpenOptions::new().read(true)) else { continue };
-        let growing = !listed.sealed && !folder::try_lock(&file);
-        let Some(loaded) = segment::load(&file, listed.number)? else { continue };
+        let Ok(Some(loaded)) = segment::load(&file, listed.number) else { continue };
+        let growing = !listed.sealed && LockedFile::take(file).is_err();
         info.bytes += listed.bytes;
         info.segments += 1;
         info.growing += u64::from(growing);
@@ -63,11 +63,11 @@ pub fn clear(folder: &Path) -> io::Result<DiskCacheInfo> {
     for listed in listed {
         let name = format::file_name(listed.number, listed.sealed);
         let Ok(file) = folder::open(folder, &name, OpenOptions::new().read(true)) else { continue };
-        if !listed.sealed && !folder::try_lock(&file) {
+        let Ok(file) = LockedFile::take(file) else {
             removed.growing += 1;
             continue;
-        }
-        let Some(loaded) = segment::load(&file, listed.number)? else { continue };
+        };
+        let Ok(Some(loaded)) = segment::load(&file, listed.number) else { continue };
         folder::remove(folder, &loaded.name, listed.sealed)?;
         removed.bytes += listed.bytes;
         removed.segments += 1;

@@ -2,12 +2,13 @@
 //!
 //! *Theory.* A record is a read as it was asked for, under its place, file and version. A version never changes, so
 //! nothing is ever out of date: one check of a file's version decides whether its records may answer. Records are
-//! appended to segments of 64 MiB and leave with them, so the disk sees large writes and the cache needs no list of free
+//! appended to segments of 64 MiB and leave with them. So the disk sees large writes, and there is no list of free
 //! places. Each record carries checksums, verified whenever it is read. Whatever is wrong with a folder, a segment or a
 //! record is a miss, said once; reads never fail because of it. Only digests of addresses are stored: addresses can
 //! hold secrets.
 //!
-//! *Practice.*
+//! *Practice.* One [`DiskCache`] a folder and process, and a [`CachedPlace`] before each place. The pager's owner
+//! charges [`DiskCache::index_bytes`] and [`DiskCache::most_other_bytes`], and shows [`DiskCache::take_notice`].
 //!
 //! | module | for |
 //! |---|---|

@@ -64,12 +64,9 @@ impl ReaderPool {
             }
         }
         let mine = if q.threads.is_empty() { std::mem::take(&mut q.jobs) } else { VecDeque::new() };
+        let wakes = added.min(q.waiting);
         drop(q);
-        match added {
-            0 => {}
-            1 => bell.notify_one(),
-            _ => bell.notify_all(),
-        }
+        (0..wakes).for_each(|_| bell.notify_one());
         mine.into_iter().for_each(|job| job(&mut Scratch::new()));
     }
 }

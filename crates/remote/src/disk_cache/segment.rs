@@ -1,6 +1,6 @@
 //! Segments: one file each, which one process writes and all read.
 
-use super::folder;
+use super::folder::{self, LockedFile};
 use super::format::{self, RecordHead, RecordRow, SegmentName, HEAD, HEADER, ROW, SEGMENT, TRAILER};
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -133,9 +133,7 @@ fn finish(folder: &Path, file: &File, name: &SegmentName, rows: &[u8], end: u64)
 pub(super) fn adopt(folder: &Path, number: u64) -> io::Result<bool> {
     let open = format::file_name(number, false);
     let file = folder::open(folder, &open, OpenOptions::new().read(true).write(true))?;
-    if !folder::try_lock(&file) {
-        return Ok(false);
-    }
+    let Ok(file) = LockedFile::take(file) else { return Ok(false) };
     let Some(loaded) = load(&file, number)? else {
         let mut bytes = vec![0; (file.metadata()?.len() as usize).min(HEADER)];
         file.read_exact_at(&mut bytes, 0)?;
@@ -157,7 +155,7 @@ pub(super) fn adopt(folder: &Path, number: u64) -> io::Result<bool> {
 pub(super) struct GrowingSegment {
     pub segment: Arc<CacheSegment>,
     pub slot: u16,
-    file: File,
+    file: LockedFile,
     at: u64,
     rows: Vec<u8>,
     most: u64,
@@ -168,17 +166,37 @@ impl GrowingSegment {
     pub fn create(folder: &Arc<Path>, name: SegmentName, most: u64) -> io::Result<Self> {
         let path = format::file_name(name.number, false);
         let file = folder::open(folder, &path, OpenOptions::new().read(true).write(true).create_new(true))?;
-        let locked = folder::try_lock(&file);
-        let made = match locked {
-            true => file.write_all_at(&name.header(), 0),
-            false => Err(io::Error::other("its file system has no locks")),
+        let made = LockedFile::take(file).map_err(|(_, e)| e).and_then(|file| {
+            file.write_all_at(&name.header(), 0)?;
+            Ok(file)
+        });
+        let file = match made {
+            Ok(file) => file,
+            Err(e) => {
+                let _gone = folder::remove(folder, &name, false);
+                return Err(e);
+            }
         };
-        if let Err(e) = made {
-            let _gone = folder::remove(folder, &name, false);
-            return Err(e);
-        }
         let segment = CacheSegment::new(folder, name, true);
         Ok(Self { segment, slot: 0, file, at: HEADER as u64, rows: Vec::new(), most })
+    }
+
+    /// Goes on with a sealed segment. Called under the lock of the folder. `None`: the file is not ours, or locked.
+    pub fn resume(folder: &Path, segment: Arc<CacheSegment>, slot: u16, most: u64) -> io::Result<Option<Self>> {
+        let [sealed, open] = [true, false].map(|sealed| format::file_name(segment.name.number, sealed));
+        let file = folder::open(folder, &sealed, OpenOptions::new().read(true).write(true))?;
+        let Ok(file) = LockedFile::take(file) else { return Ok(None) };
+        let loaded = load(&file, segment.name.number)?.filter(|l| l.name == segment.name);
+        let Some(loaded) = loaded.filter(|l| l.rows.len() < MOST_ROWS / 2) else { return Ok(None) };
+        let mut rows = Vec::with_capacity(loaded.rows.len() * ROW);
+        loaded.rows.iter().for_each(|row| row.put(&mut rows));
+        std::fs::rename(folder.join(sealed), folder.join(open))?;
+        let at = format::padded(loaded.end);
+        // The trailer goes, which also says whose the file is.
+        file.write_all_at(&segment.name.header(), 0)?;
+        file.set_len(at)?;
+        segment.growing.store(true, Relaxed);
+        Ok(Some(Self { segment, slot, file, at, rows, most }))
     }
 
     /// Whether a record of that length has room.

@@ -1,6 +1,6 @@
 //! What the threads of a cache share: options, the table of segments, counters, and what is to be said.
 
-use super::folder::{self, ListedSegment};
+use super::folder::{self, ListedSegment, LockedFile};
 use super::format::{self, FileKey, SegmentName, SEGMENT};
 use super::index::{CacheIndex, IndexEntry};
 use super::segment::{self, CacheSegment};
@@ -15,7 +15,8 @@ use std::time::Duration;
 const MOST_PIECES: usize = 64;
 /// Open files of segments.
 const MOST_OPEN: usize = 128;
-/// Time for the lock of the folder when a cache is opened; other processes hold it for milliseconds.
+/// Time for the lock of the folder when a cache is opened; other processes hold it for milliseconds, or tenths of a
+/// second where used records are copied.
 pub(super) const PATIENCE: Duration = Duration::from_millis(300);
 
 /// The limits of a cache.
@@ -263,12 +264,11 @@ impl CacheState {
             // One that cannot be read, or is not ours, is as if it were not there.
             let name = format::file_name(number, sealed);
             let Ok(file) = folder::open(&self.folder, &name, OpenOptions::new().read(true)) else { continue };
-            if !sealed && !folder::try_lock(&file) {
-                continue;
-            }
-            if let Ok(Some(found)) = segment::load(&file, number) {
-                loaded.push(found);
-            }
+            let found = match sealed {
+                true => segment::load(&file, number),
+                false => LockedFile::take(file).map_or(Ok(None), |file| segment::load(&file, number)),
+            };
+            loaded.extend(found.ok().flatten());
         }
         // Of equal records the newest is loaded last, and stays.
         loaded.sort_by_key(|l| (l.name.born, l.name.number));

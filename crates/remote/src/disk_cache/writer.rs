@@ -25,6 +25,10 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Time without writes after one failed.
 const PAUSE: Duration = Duration::from_secs(10);
+/// Time without writes after other processes left no room.
+const SHORT_PAUSE: Duration = Duration::from_secs(1);
+/// Time for the lock of the folder. Only this thread waits.
+const PATIENCE: Duration = Duration::from_secs(2);
 /// Bytes written between two looks at the free space of the disk.
 const LOOK_EVERY: u64 = 1 << 20;
 
@@ -58,6 +62,7 @@ pub(super) struct CacheWriter {
     /// Small and main.
     growing: [Option<GrowingSegment>; 2],
     ghosts: GhostTable,
+    /// Nothing is written before this time.
     paused: Option<Instant>,
     unlooked: u64,
 }
@@ -73,7 +78,7 @@ impl CacheWriter {
         if !record.again && self.state.plan(record.key, record.offset, record.bytes.len()).is_some() {
             return;
         }
-        let paused = self.paused.is_some_and(|since| since.elapsed() < PAUSE);
+        let paused = self.paused.is_some_and(|until| Instant::now() < until);
         let stored = !paused && self.state.writable.load(Relaxed) && self.try_store(record);
         let counters = &self.state.counters;
         if stored {
@@ -93,7 +98,8 @@ impl CacheWriter {
             self.append(kind, &head, &record.bytes, 0).map_err(WriteRefusal::Failed)
         });
         let Err(e) = room else { return true };
-        self.paused = Some(Instant::now());
+        let pause = if matches!(e, WriteRefusal::Now) { SHORT_PAUSE } else { PAUSE };
+        self.paused = Some(Instant::now() + pause);
         let folder = self.state.folder.display();
         match e {
             WriteRefusal::Now => {}
@@ -122,24 +128,60 @@ impl CacheWriter {
         Ok(())
     }
 
+    /// Gives up segments that a user removed.
+    fn forget_removed(&mut self) {
+        for growing in &mut self.growing {
+            growing.take_if(|g| !self.state.has(g.slot, &g.segment));
+        }
+    }
+
+    fn fits(&self, kind: SegmentKind, len: u32) -> bool {
+        self.growing[kind as usize].as_ref().is_some_and(|g| g.fits(len))
+    }
+
     /// Sees to it that a segment has room for a record.
     fn room(&mut self, kind: SegmentKind, len: u32) -> Result<(), WriteRefusal> {
-        // A user may have removed it.
-        self.growing[kind as usize].take_if(|g| !self.state.has(g.slot, &g.segment));
-        if self.growing[kind as usize].as_ref().is_some_and(|g| g.fits(len)) {
+        self.forget_removed();
+        if self.fits(kind, len) {
             if self.unlooked >= LOOK_EVERY {
+                if !self.disk_has(0) {
+                    return Err(WriteRefusal::Disk);
+                }
                 self.unlooked = 0;
-                return if self.disk_has(0) { Ok(()) } else { Err(WriteRefusal::Disk) };
             }
             return Ok(());
         }
         self.seal(kind)?;
-        let Some(_lock) = folder::lock(&self.state.folder, super::state::PATIENCE)? else {
-            return Err(WriteRefusal::Now);
-        };
-        self.make_room()?;
-        self.create(kind)?;
+        let Some(_lock) = folder::lock(&self.state.folder, PATIENCE)? else { return Err(WriteRefusal::Now) };
+        let listed = self.make_room()?;
+        // Rescued records may have needed a segment, too.
+        if !self.fits(kind, len) {
+            self.seal(kind)?;
+            if !self.resume(kind, len, &listed) {
+                self.create(kind)?;
+            }
+        }
         Ok(())
+    }
+
+    /// Goes on with the newest segment, if it is at most half full: short runs would leave many small ones. The lock of
+    /// the folder is held.
+    fn resume(&mut self, kind: SegmentKind, len: u32, listed: &[ListedSegment]) -> bool {
+        let most = self.state.options.segment_bytes();
+        let table = self.state.table();
+        let of_kind = |s: &(usize, &Arc<CacheSegment>)| s.1.name.kind == kind && !s.1.growing.load(Relaxed);
+        let all = table.slots.iter().enumerate().filter_map(|(slot, s)| Some((slot, s.as_ref()?)));
+        let newest = all.filter(of_kind).max_by_key(|(_, s)| (s.name.born, s.name.number));
+        let Some((slot, segment)) = newest.map(|(slot, s)| (slot as u16, s.clone())) else { return false };
+        drop(table);
+        let small = |l: &ListedSegment| l.number == segment.name.number && l.sealed && l.bytes <= most / 2;
+        if !listed.iter().any(small) {
+            return false;
+        }
+        // One that cannot be opened again stays as it is.
+        let resumed = GrowingSegment::resume(&self.state.folder, segment, slot, most).ok().flatten();
+        self.growing[kind as usize] = resumed.filter(|g| g.fits(len));
+        self.fits(kind, len)
     }
 
     fn seal(&mut self, kind: SegmentKind) -> io::Result<()> {
@@ -190,7 +232,7 @@ impl CacheWriter {
                 match self.shrink(listed, 0, false) {
                     Err(WriteRefusal::Failed(e)) => Err(e),
                     // Others write more than this process may have.
-                    Ok(()) | Err(WriteRefusal::Now | WriteRefusal::Disk) => Ok(()),
+                    Ok(_) | Err(WriteRefusal::Now | WriteRefusal::Disk) => Ok(()),
                 }
             }
             Ok(None) => self.state.refresh(false).map(drop),
@@ -198,28 +240,34 @@ impl CacheWriter {
         }
     }
 
-    /// Makes room for a segment. The lock of the folder is held.
-    fn make_room(&mut self) -> Result<(), WriteRefusal> {
+    /// Makes room for a segment. The lock of the folder is held. Returns the files that stay.
+    fn make_room(&mut self) -> Result<Vec<ListedSegment>, WriteRefusal> {
         let listed = self.learn()?;
         self.shrink(listed, self.state.options.segment_bytes(), true)
     }
 
-    fn learn(&self) -> io::Result<Vec<ListedSegment>> {
-        let listed = self.state.refresh(false)?;
+    fn learn(&mut self) -> io::Result<Vec<ListedSegment>> {
+        let mut listed = self.state.refresh(false)?;
         if self.adopt(&listed) {
-            return self.state.refresh(false);
+            listed = self.state.refresh(false)?;
         }
+        self.forget_removed();
         Ok(listed)
     }
 
     /// Removes segments until so many bytes more are allowed. The lock of the folder is held.
-    fn shrink(&mut self, mut listed: Vec<ListedSegment>, bytes: u64, disk: bool) -> Result<(), WriteRefusal> {
+    fn shrink(
+        &mut self,
+        mut listed: Vec<ListedSegment>,
+        bytes: u64,
+        disk: bool,
+    ) -> Result<Vec<ListedSegment>, WriteRefusal> {
         loop {
             let full = self.state.charged(&listed) + bytes > self.state.options.bytes;
             if !full && (!disk || self.disk_has(bytes)) {
-                return Ok(());
+                return Ok(listed);
             }
-            let Some(victim) = self.victim() else {
+            let Some(victim) = self.victim(&listed) else {
                 return Err(if full { WriteRefusal::Now } else { WriteRefusal::Disk });
             };
             self.rescue(&victim)?;
@@ -235,9 +283,10 @@ impl CacheWriter {
     }
 
     /// The segment to remove.
-    fn victim(&self) -> Option<Arc<CacheSegment>> {
+    fn victim(&self, listed: &[ListedSegment]) -> Option<Arc<CacheSegment>> {
         let table = self.state.table();
-        let sealed = |s: &&Arc<CacheSegment>| !s.growing.load(Relaxed);
+        // One that was sealed may grow again, in another process.
+        let sealed = |s: &&Arc<CacheSegment>| listed.iter().any(|l| l.sealed && l.number == s.name.number);
         let of = |kind| table.slots.iter().flatten().filter(sealed).filter(move |s| s.name.kind == kind);
         let small = of(SegmentKind::Small).count() as u64 * self.state.options.segment_bytes();
         let oldest = |kind| of(kind).min_by_key(|s| (s.name.born, s.name.number)).cloned();
@@ -264,7 +313,7 @@ impl CacheWriter {
             }
             let Some(rest) = left.checked_sub(u64::from(row.len)) else { continue };
             let Some(head) = read_whole(&file, &victim.name, &row, &mut bytes) else { continue };
-            if !self.growing[SegmentKind::Main as usize].as_ref().is_some_and(|g| g.fits(row.len)) {
+            if !self.fits(SegmentKind::Main, row.len) {
                 self.seal(SegmentKind::Main)?;
                 let taken = self.state.charged(&folder::list(&self.state.folder)?);
                 if taken > self.state.options.bytes || !self.disk_has(self.state.options.segment_bytes()) {

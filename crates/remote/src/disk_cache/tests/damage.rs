@@ -55,6 +55,18 @@ fn no_flipped_bit_is_given_out() {
         drop(opened);
         file.write_all_at(&old, at).unwrap();
     }
+    // While it is open.
+    let opened = open(&folder, small());
+    for _ in 0..200 {
+        let at = dice.below(bytes);
+        let mut old = [0];
+        file.read_exact_at(&mut old, at).unwrap();
+        file.write_all_at(&[old[0] ^ 1 << dice.below(8)], at).unwrap();
+        sound(&opened);
+        file.write_all_at(&old, at).unwrap();
+    }
+    assert!(opened.counts().faults > 20);
+    drop(opened);
     assert_eq!(sound(&open(&folder, small())), 40);
 }
 
@@ -99,6 +111,10 @@ fn a_segment_that_another_process_removed_is_a_miss() {
 fn a_folder_that_is_cleared_by_hand_is_filled_again() {
     let folder = scrap("cleared");
     filled(&folder);
+    let opened = open(&folder, small());
+    // The next run does not go on with a segment that is more than half full.
+    (0..3).for_each(|n| put(&opened, key(7), n * 30_000, 30_000));
+    drop(opened);
     let opened = open(&folder, small());
     put(&opened, key(9), 0, 3000);
     opened.flush();

@@ -46,7 +46,11 @@ fn ten_gigabytes_open_in_no_time() {
         file.write_all_at(&trailer, SEGMENT - trailer.len() as u64).unwrap();
     }
     let mut best = Duration::MAX;
-    for _ in 0..3 {
+    for round in 0..4 {
+        if round == 1 {
+            println!("not in the page cache:");
+            drop_pages(&path);
+        }
         let start = Instant::now();
         let cache = open(&folder, DiskCacheOptions { bytes: 11 << 30, keep_free_percent: 0, ..Default::default() });
         best = best.min(start.elapsed());

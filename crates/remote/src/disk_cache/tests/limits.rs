@@ -49,6 +49,33 @@ fn the_limit_holds_also_over_restarts() {
 }
 
 #[test]
+fn short_runs_leave_few_segments() {
+    let folder = scrap("short");
+    let first = open(&folder, small());
+    store(&first, 0);
+    drop(first);
+    let watching = open(&folder, small());
+    assert!(page(&watching, 0));
+    for n in 1..60 {
+        let cache = open(&folder, small());
+        store(&cache, n);
+        assert!((0..=n).all(|n| page(&cache, n)), "run {n}");
+        assert!(page(&watching, 0), "what others have open stays readable");
+    }
+    let info = info(&folder.0.join("cache")).unwrap();
+    assert!(info.segments <= 8 && info.records == 60, "{info:?}");
+    // Two at the same time have two.
+    let (a, b) = (open(&folder, small()), open(&folder, small()));
+    store(&a, 100);
+    store(&b, 101);
+    assert!(page(&a, 100) && page(&b, 101));
+    drop((a, b, watching));
+    let all = open(&folder, small());
+    assert!((0..60).all(|n| page(&all, n)) && page(&all, 100) && page(&all, 101));
+    assert_eq!((all.take_notice(), all.counts().faults), (None, 0));
+}
+
+#[test]
 fn what_is_used_outlives_what_passes_by() {
     let folder = scrap("hot");
     let cache = open(&folder, small());

@@ -1,5 +1,6 @@
 use super::super::choice::{ByteOrigin, OriginChoice};
 use super::super::format::{FileKey, RecordHead, RecordRow, SegmentKind, SegmentName, HEADER};
+use super::super::ghost::GhostTable;
 use super::super::index::{CacheIndex, IndexEntry};
 use super::super::notes::NameNote;
 use super::{cases, key, Dice};
@@ -116,6 +117,15 @@ fn reads_go_where_they_were_faster() {
     (0..40).for_each(|_| choice.note(ByteOrigin::Disk, len, ms(50)));
     let server = 6400 - asked(&choice, 6400);
     assert!((90..=110).contains(&server), "{server}");
+}
+
+#[test]
+fn what_was_removed_too_early_is_known() {
+    let mut ghosts = GhostTable::new(10 << 30);
+    (0..1000).for_each(|n| ghosts.put(key(n), n << 15));
+    let known = (0..1000).filter(|n| ghosts.take(key(*n), n << 15)).count();
+    assert!(known > 980, "{known}");
+    assert!((0..1000).all(|n| !ghosts.take(key(n), n << 15) && !ghosts.take(key(n), 1)));
 }
 
 #[test]
