@@ -36,13 +36,24 @@ try:
     from farfield._native import (
         Dataset,
         Lines,
+        Opening,
+        PageServer,
         convert,
+        disk_cache_clear,
+        disk_cache_info,
+        disk_cache_notice,
         export_events,
         known_ranges,
+        new_token,
         render,
         replay_events,
+        server_status,
+        set_alias,
+        set_disk_cache,
+        set_server_credentials,
         stored_volume,
         summarise,
+        time_reads,
         validate,
     )
 except ImportError as error:
@@ -50,16 +61,30 @@ except ImportError as error:
 
 __all__ = [
     "Dataset",
+    "FileReader",
     "Lines",
+    "Opening",
+    "PageServer",
     "convert",
+    "disk_cache_clear",
+    "disk_cache_info",
+    "disk_cache_notice",
     "export_events",
     "known_ranges",
+    "list_folder",
     "missing_cpu_features",
+    "new_token",
     "render",
     "replay_events",
     "save_mesh",
+    "server_status",
+    "set_alias",
+    "set_disk_cache",
+    "set_server_credentials",
+    "stat_files",
     "stored_volume",
     "summarise",
+    "time_reads",
     "validate",
 ]
 
@@ -69,76 +94,6 @@ def save_mesh(path: str, arrays: dict[str, Any], meta: str) -> None:
     from farfield import _native
 
     _native.save_mesh(path, arrays, meta)
-
-
-def PageServer(options: str) -> Any:  # noqa: N802 - a class of the extension
-    """A running page server: see `farfield/_native.pyi`."""
-    from farfield import _native
-
-    return _native.PageServer(options)
-
-
-def new_token() -> tuple[str, str]:
-    """A token and its hash: see `farfield/_native.pyi`."""
-    from farfield import _native
-
-    return _native.new_token()
-
-
-def server_status(url: str) -> str:
-    """The counts of a page server: see `farfield/_native.pyi`."""
-    from farfield import _native
-
-    return _native.server_status(url)
-
-
-def set_server_credentials(server: str, token: str | None, pin: str | None) -> None:
-    """What a server is shown, and by what it is believed: see `farfield/_native.pyi`."""
-    from farfield import _native
-
-    _native.set_server_credentials(server, token, pin)
-
-
-def set_disk_cache(folder: str, bytes: int, offline: bool) -> None:
-    """The disk cache before servers: see `farfield/_native.pyi`."""
-    from farfield import _native
-
-    _native.set_disk_cache(folder, bytes, offline)
-
-
-def disk_cache_notice() -> str | None:
-    """What is wrong with the disk cache: see `farfield/_native.pyi`."""
-    from farfield import _native
-
-    return _native.disk_cache_notice()
-
-
-def disk_cache_info(folder: str) -> tuple[int, int]:
-    """Bytes and records of a disk cache: see `farfield/_native.pyi`."""
-    from farfield import _native
-
-    return _native.disk_cache_info(folder)
-
-
-def disk_cache_clear(folder: str) -> int:
-    """Clears a disk cache: see `farfield/_native.pyi`."""
-    from farfield import _native
-
-    return _native.disk_cache_clear(folder)
-
-
-def set_alias(name: str, target: str) -> None:
-    """The folder at a server for which a name stands: see `farfield/_native.pyi`."""
-    from farfield import _native
-
-    _native.set_alias(name, target)
-
-
-def time_reads(path: str, bytes: int, count: int, depth: int, most_s: float) -> tuple[list[float], float, int]:
-    """Measured reads of a remote file: see `farfield/_native.pyi`."""
-    from farfield import _native
-
-    return _native.time_reads(path, bytes, count, depth, most_s)
 
 
 def _reach(paths: list[str]) -> None:
@@ -175,10 +130,3 @@ def FileReader(path: str) -> Any:  # noqa: N802 - a class of the extension
 
     _reach([path])
     return _native.FileReader(path)
-
-
-def Opening() -> Any:  # noqa: N802 - a class of the extension
-    """What is known of files meanwhile is shared: see `farfield/_native.pyi`."""
-    from farfield import _native
-
-    return _native.Opening()

@@ -568,9 +568,7 @@ class PageServer:
     def metrics(self) -> str:
         """The status in the text format of Prometheus."""
 
-    def set_tokens(self, tokens: list[tuple[str, str]]) -> None:
-        """Replaces names and hashes. Clients of others are refused from now on."""
-
+    def set_tokens(self, tokens: list[tuple[str, str]]) -> None: ...
     def stop(self) -> None: ...
 
 def new_token() -> tuple[str, str]:
@@ -595,8 +593,7 @@ def set_alias(name: str, target: str) -> None:
     """Lets an `ssh://` name stand for a folder at a server (`farfield://HOST:PORT/NAME`)."""
 
 def server_status(url: str) -> str:
-    """The state of the page server of a `farfield://` URL, as a JSON object."""
+    """`PageServer.status` of the server of a `farfield://` URL."""
 
 def time_reads(path: str, bytes: int, count: int, depth: int, most_s: float) -> tuple[list[float], float, int]:
-    """At most `count` reads of a remote file, `depth` at a time, none begun after `most_s` seconds, past all caches. Gives each
-    duration in seconds, the duration of all, and bytes read."""
+    """At most `count` reads, `depth` at a time, none begun after `most_s`: each duration and that of all in s, and bytes read."""
