@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{channel, Sender};
 use std::sync::{Arc, Mutex, Once};
 use std::time::Duration;
-use support::{Fault, ServedFile, Server};
+use support::{ServedFile, Server, ServerFault};
 
 fn register() {
     static ONCE: Once = Once::new();
@@ -112,7 +112,7 @@ fn a_second_run_asks_a_web_server_once() {
     check(&run(&folder, &url, false), &truth);
     assert!(server.count() - asked >= 20);
     // Refused: an error, although the bytes are here.
-    server.faults(|_| Fault::Status(403, Vec::new()));
+    server.faults(|_| ServerFault::Status(403, Vec::new()));
     let refused = run(&folder, &server.url("wing?sig=secret"), false);
     assert!(refused.iter().all(|page| matches!(page, Err(PageErrorKind::Unauthorized { .. }))), "{refused:?}");
 }

@@ -220,7 +220,7 @@ fn datasets_open_from_the_disk() {
                     source_bytes(&*folder, folder.place(n) + 500, 2000).unwrap(),
                     truth[from + 500..from + 2500]
                 );
-                cache.flush();
+                super::flush(&cache);
                 assert_eq!(source_bytes(&*folder, folder.place(n) + 600, 10).unwrap(), truth[from + 600..from + 610]);
             }
         }
