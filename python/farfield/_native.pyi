@@ -532,9 +532,7 @@ class FileReader:
 
     def __new__(cls, path: str) -> FileReader: ...
     @property
-    def size(self) -> int:
-        """Bytes of the file."""
-
+    def size(self) -> int: ...
     @property
     def version(self) -> str:
         """As in `stat_files`."""

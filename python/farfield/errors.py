@@ -21,6 +21,20 @@ __all__ = [
 ]
 
 
+def without_secrets(text: str) -> str:
+    """A text whose addresses of web servers have no user, password or query: these may be secrets.
+
+    >>> without_secrets("https://me:pw@host/a.nrrd?sig=1: not there")
+    'https://host/a.nrrd?...: not there'
+    """
+    if "://" not in text:
+        return text
+    import re
+
+    text = re.sub(r"(?i)(https?://)[^\s/@]*@", r"\1", text)
+    return re.sub(r"""(?i)(https?://[^\s?'"]*\?)[^\s:;,'")]+""", r"\1...", text)
+
+
 class FarfieldError(Exception):
     """Base of all errors that Farfield raises on purpose. `exit_code` is the exit status of the command line.
 
@@ -33,7 +47,7 @@ class FarfieldError(Exception):
     def __str__(self) -> str:
         # KeyError prints the repr of its argument, and OSError expects an errno. The message is the plain first
         # argument.
-        return str(self.args[0]) if self.args else type(self).__name__
+        return without_secrets(str(self.args[0])) if self.args else type(self).__name__
 
 
 class DataError(FarfieldError, OSError):

@@ -238,7 +238,7 @@ fn sink(
     let positions = if first.arrays[first.xyz].dtype == DType::Float32 { FieldType::F32 } else { FieldType::F64 };
     let provenance = output::Provenance {
         program: concat!("farfield ", env!("CARGO_PKG_VERSION")).to_owned(),
-        source: session.spec.path.display().to_string(),
+        source: pager::place::shown(&session.spec.path),
         length_unit: dataset.length_unit(),
         ..Default::default()
     };

@@ -1,6 +1,7 @@
 //! Typed errors of datasets.
 
 use pager::error::{PageError, PageErrorKind};
+use pager::place::shown;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
@@ -8,7 +9,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, thiserror::Error)]
 pub enum FieldError {
     /// The path cannot be opened or read.
-    #[error("{path}: {source}", path = path.display())]
+    #[error("{path}: {source}", path = shown(path))]
     Io {
         /// The file.
         path: PathBuf,
@@ -16,7 +17,7 @@ pub enum FieldError {
         source: std::io::Error,
     },
     /// The content violates the format.
-    #[error("{path}: {message}", path = path.display())]
+    #[error("{path}: {message}", path = shown(path))]
     Format {
         /// The file.
         path: PathBuf,
@@ -24,7 +25,7 @@ pub enum FieldError {
         message: String,
     },
     /// Several readings of the content add up (exit code 2).
-    #[error("{path}: {count} readings fit this file; choose one:\n{list}", path = path.display(), count = readings.len(), list = readings.join("\n"))]
+    #[error("{path}: {count} readings fit this file; choose one:\n{list}", path = shown(path), count = readings.len(), list = readings.join("\n"))]
     Ambiguous {
         /// The file.
         path: PathBuf,

@@ -36,7 +36,7 @@ pub fn write(
 ) -> Result<String, FieldError> {
     let (slice, look) = laid(session, options, watch)?;
     let (workers, output) = (session.threads(), Path::new(output));
-    let provenance = provenance(session.spec.path.display().to_string());
+    let provenance = provenance(pager::place::shown(&session.spec.path));
     let told = slice.write(&session.pager, workers, output, look, &provenance, watch)?;
     session.add_wait(told["wait_s"].as_f64().unwrap_or(0.0));
     Ok(with_stats(told, &session.stats()))

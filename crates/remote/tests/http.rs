@@ -199,8 +199,8 @@ fn the_last_bytes_take_one_request() {
 
 #[test]
 fn a_prefetch_that_is_demanded_goes_first() {
-    struct Order(Mutex<Vec<u64>>);
-    impl Completion for Order {
+    struct CompletionOrder(Mutex<Vec<u64>>);
+    impl Completion for CompletionOrder {
         fn complete(&self, token: u64, result: Result<(), PageErrorKind>) {
             assert_eq!(result, Ok(()));
             self.0.lock().unwrap().push(token);
@@ -210,7 +210,7 @@ fn a_prefetch_that_is_demanded_goes_first() {
     let server = Server::start();
     let source = source(&server.put("a", ServedFile::new(conformance::bytes(100_000))));
     server.faults(|_| ServerFault::Late(Duration::from_millis(30)));
-    let order = Arc::new(Order(Mutex::default()));
+    let order = Arc::new(CompletionOrder(Mutex::default()));
     let done: Arc<dyn Completion> = order.clone();
     let mut memory = vec![0u8; 60 * 100];
     let reads = memory.chunks_mut(100).enumerate().map(|(n, bytes)| Read {

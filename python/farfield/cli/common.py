@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from farfield.errors import UsageError
+from farfield.errors import UsageError, without_secrets
 from farfield.runtime import network, run_context
 from farfield.runtime.resources import NAMES, Resources
 from farfield.runtime.settings import REPLACEMENT, Settings
@@ -134,7 +134,7 @@ class Common:
     def say(self, text: str) -> None:
         """Prints a note on stderr."""
         if not self.quiet:
-            run_context.to_stderr(text)
+            run_context.to_stderr(without_secrets(text))
 
     def tell_guessed(self, source: str, sentences: Sequence[str]) -> None:
         """Prints assumptions about a volume on stderr. Values that many files omit, such as the size of a voxel, are in
@@ -162,9 +162,9 @@ class Common:
         for warning in () if self.quiet else result.get("warnings", ()):
             print(f"farfield: warning: {warning}", file=sys.stderr)
         if self.json:
-            print(json.dumps(_strict(result), allow_nan=False))
+            print(without_secrets(json.dumps(_strict(result), allow_nan=False)))
         elif lines and not self.quiet:
-            print("\n".join(lines))
+            print(without_secrets("\n".join(lines)))
 
 
 def _option(*names: str, help: str, panel: str = RUN, **more: Any) -> Any:

@@ -107,6 +107,7 @@ def help_text() -> str:
             "",
             "A dataset (SRC) is a grid file, 'grid.xyz+q=sol_*.q', a store, a .p3d file or demo:NAME; or a volume:",
             "Zarr, OME-Zarr, NIfTI, NRRD, DICOM, TIFF, VTK XML, HDF5, NetCDF, images, raw; FILE::NAME for one of several.",
+            "An address is taken as a path is: https://, s3://, gs://, az://, farfield://, ssh://.",
             "Every command has --json, -v and -q; those that read data --memory-limit 2GiB|50% and more.",
             "Exit codes: 0 done, 1 data or run error, 2 usage or ambiguous input, 3 partial result,",
             "4 memory limit too small, 5 network or access, 70 a fault in Farfield, 130 interrupted.",

@@ -10,6 +10,7 @@ use output::{
     FieldSpec, FieldType, FieldValues, MeshLayout, MeshPiece, MeshPoints, MeshWriter, OutputError, OutputFile,
     Provenance,
 };
+use pager::place::shown;
 use runtime::ledger_share::LedgerShare;
 use runtime::limits::refused;
 use runtime::session::{ProgressWatch, Session};
@@ -46,7 +47,7 @@ pub fn write(
         colours: false,
         lines: false,
     };
-    let provenance = provenance(&session.spec.path.display().to_string(), dataset.length_unit());
+    let provenance = provenance(&shown(&session.spec.path), dataset.length_unit());
     let failed = |e: OutputError| refused(&session.pager, e.into());
     let share = Box::new(LedgerShare::new(session.pager.clone()));
     let mut writer = MeshWriter::new(file, layout, provenance, share).map_err(failed)?;
@@ -78,7 +79,7 @@ pub fn write_volume(
     let positions = if is_far(of) { FieldType::F64 } else { FieldType::F32 };
     let normals = spec.normals;
     let layout = MeshLayout { fields: fields.collect(), positions, normals, colours: false, lines: false };
-    let provenance = provenance(&volume.spec.path, volume.spec.length_unit.clone());
+    let provenance = provenance(&shown(Path::new(&volume.spec.path)), volume.spec.length_unit.clone());
     let failed = |e: OutputError| refused(&session.pager, e.into());
     let share = Box::new(LedgerShare::new(session.pager.clone()));
     let mut writer = MeshWriter::new(file, layout, provenance, share).map_err(failed)?;

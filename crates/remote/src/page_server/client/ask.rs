@@ -57,7 +57,7 @@ impl Ask {
             return vec![ask(read, done)];
         }
         let parts = parts(&read);
-        let all: Arc<dyn Completion> = Arc::new(Parts {
+        let all: Arc<dyn Completion> = Arc::new(PartsOfRead {
             token: read.token,
             whole: (read.offset, read.offset.saturating_add(read.len() as u64)),
             state: Mutex::new((parts.len(), Ok(()))),
@@ -80,12 +80,17 @@ impl Ask {
         }
     }
 
-    /// The served name of its file.
-    pub(super) fn name(&self) -> Option<&str> {
-        let file = match &self.what {
+    /// Its file.
+    pub(super) fn file(&self) -> Option<&FileRef> {
+        match &self.what {
             What::Read { file, .. } => Some(file),
             What::Told { file, .. } => file.as_ref(),
-        };
+        }
+    }
+
+    /// The served name of its file.
+    pub(super) fn name(&self) -> Option<&str> {
+        let file = self.file();
         // One that is too long for the protocol is an empty one, which is refused as it would be.
         file.map(|file| name_of(file.path.to_str().unwrap_or_default())).map(|name| {
             if name.len() > MOST_NAME {
@@ -176,14 +181,14 @@ fn parts(read: &Read) -> Vec<Read> {
 }
 
 /// Completes a long read once all its parts are.
-struct Parts {
+struct PartsOfRead {
     token: u64,
     whole: (u64, u64),
     state: Mutex<(usize, Result<(), PageErrorKind>)>,
     done: Arc<dyn Completion>,
 }
 
-impl Completion for Parts {
+impl Completion for PartsOfRead {
     fn complete(&self, _: u64, result: Result<(), PageErrorKind>) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.0 -= 1;

@@ -3,7 +3,7 @@
 use super::super::wire::{seed, Credits, Hello, Op, Reply, Request, State, ALPN, DEFAULT_PORT, VERSION};
 use super::address::{ServerAddress, SCHEME};
 use super::credentials::Credentials;
-use super::link::{error_of, Link};
+use super::link::{error_of, ServerLink};
 use super::options::ClientOptions;
 use super::receive::{LinkError, Receiver};
 use super::stream::Stream;
@@ -19,7 +19,7 @@ const ALERT: [u8; 2] = [0x15, 3];
 
 /// Connects, and returns what the server grants.
 pub(super) fn connect(
-    link: &Link,
+    link: &ServerLink,
     address: &ServerAddress,
     credentials: &Credentials,
     options: &ClientOptions,

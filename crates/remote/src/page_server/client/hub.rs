@@ -5,11 +5,12 @@ use super::address::ServerAddress;
 use super::ask::Ask;
 use super::connect;
 use super::credentials::Credentials;
-use super::flow::Flow;
 use super::keeper;
-use super::link::Link;
+use super::link::ServerLink;
 use super::options::ClientOptions;
-use super::receive::{LinkError, Outcome, Receiver};
+use super::receive::{LinkError, Receiver, ReplyOutcome};
+use super::stream::Stream;
+use super::traffic::Traffic;
 use pager::PageErrorKind;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
@@ -26,7 +27,7 @@ const MOST_FAULTS: u32 = 2;
 
 pub(super) struct HubState {
     queues: [VecDeque<Ask>; 2],
-    pub(super) links: Vec<Arc<Link>>,
+    pub(super) links: Vec<Arc<ServerLink>>,
     serial: u64,
     /// Attempts that failed, one after another, and when the next may begin.
     failures: u32,
@@ -45,7 +46,7 @@ pub(super) struct Hub {
     pub(super) server: String,
     credentials: Credentials,
     pub(super) options: ClientOptions,
-    pub(super) flow: Flow,
+    pub(super) traffic: Traffic,
     state: Mutex<HubState>,
     /// Wakes the keeper.
     pub(super) bell: Condvar,
@@ -74,7 +75,7 @@ impl Hub {
             address,
             credentials,
             options,
-            flow: Flow::new(),
+            traffic: Traffic::new(),
             state: Mutex::new(state),
             bell: Condvar::new(),
             asleep: AtomicBool::new(false),
@@ -89,8 +90,12 @@ impl Hub {
     /// Starts asks.
     pub(super) fn submit(self: &Arc<Self>, asks: Vec<Ask>) {
         let mut state = self.state();
+        if state.closed {
+            drop(state);
+            return asks.into_iter().for_each(|ask| ask.fail(self.closed_error()));
+        }
         for ask in asks {
-            self.flow.begin(ask.bytes);
+            self.traffic.begin(ask.bytes);
             state.queues[ask.urgency() as usize].push_back(ask);
             self.queued.fetch_add(1, Relaxed);
         }
@@ -106,7 +111,7 @@ impl Hub {
 
     /// Gives waiting asks to connections, and makes those that are wanted.
     pub(super) fn pump(self: &Arc<Self>) {
-        let mut batches: Vec<(Arc<Link>, Vec<Ask>)> = Vec::new();
+        let mut batches: Vec<(Arc<ServerLink>, Vec<Ask>)> = Vec::new();
         let mut state = self.state();
         if state.closed {
             return;
@@ -115,7 +120,7 @@ impl Hub {
         for queue in queues {
             while let Some(ask) = queue.front() {
                 let with_room = links.iter().filter(|link| link.has_room(ask.bytes));
-                let elsewhere = |link: &&Arc<Link>| (link.id == ask.not_on, link.owed_bytes.load(Relaxed));
+                let elsewhere = |link: &&Arc<ServerLink>| (link.id == ask.not_on, link.owed_bytes.load(Relaxed));
                 let Some(link) = with_room.min_by_key(elsewhere).cloned() else { break };
                 let Some(ask) = queue.pop_front() else { break };
                 link.assign(ask.bytes);
@@ -129,7 +134,7 @@ impl Hub {
         let busy = self.queued.load(Relaxed) > 0 || !batches.is_empty();
         // A connection that ends still has its thread, and takes nothing.
         let alive = state.links.iter().filter(|link| link.up.load(Relaxed) || !link.answered.load(Relaxed)).count();
-        let wanted = self.flow.links().clamp(1, self.options.connections.max(1));
+        let wanted = self.traffic.links().clamp(1, self.options.connections.max(1));
         let may = state.next_try.is_none_or(|next| Instant::now() >= next);
         if busy && alive < wanted && may {
             self.start_link(&mut state);
@@ -154,7 +159,7 @@ impl Hub {
 
     fn start_link(self: &Arc<Self>, state: &mut HubState) {
         state.serial += 1;
-        let link = Arc::new(Link::new(state.serial));
+        let link = Arc::new(ServerLink::new(state.serial));
         // One at a time; the next attempt follows the end of this one.
         state.next_try = Some(Instant::now() + self.options.connect * 2);
         let (hub, of_thread) = (self.clone(), link.clone());
@@ -166,7 +171,7 @@ impl Hub {
     }
 
     /// The life of a connection.
-    fn run_link(self: &Arc<Self>, link: &Arc<Link>) {
+    fn run_link(self: &Arc<Self>, link: &Arc<ServerLink>) {
         let error = match connect::connect(link, &self.address, &self.credentials, &self.options) {
             Err(error) => error,
             Ok((stream, credits)) => {
@@ -180,7 +185,7 @@ impl Hub {
                     match receiver.reply() {
                         Ok(None) => {}
                         Ok(Some(outcome)) => {
-                            if let Err(error) = self.outcome(link, outcome) {
+                            if let Err(error) = self.outcome(link, &stream, outcome) {
                                 break error;
                             }
                         }
@@ -196,24 +201,29 @@ impl Hub {
         self.pump();
     }
 
-    fn outcome(self: &Arc<Self>, link: &Arc<Link>, outcome: Outcome) -> Result<(), LinkError> {
+    fn outcome(
+        self: &Arc<Self>,
+        link: &Arc<ServerLink>,
+        stream: &Stream,
+        outcome: ReplyOutcome,
+    ) -> Result<(), LinkError> {
         if !link.answered.swap(true, Relaxed) {
             self.state().failures = 0;
         }
         match outcome {
-            Outcome::Done(complete, bytes, sent, elsewhere) => {
+            ReplyOutcome::Done(complete, bytes, sent, elsewhere) => {
                 link.unassign(bytes);
-                self.flow.answered(bytes, sent, elsewhere);
-                self.flow.end(bytes);
+                self.traffic.answered(bytes, sent, elsewhere, || stream.shortest_trip());
+                self.traffic.end(bytes);
                 complete();
                 Ok(())
             }
-            Outcome::Again(ask) => {
+            ReplyOutcome::Again(ask) => {
                 link.unassign(ask.bytes);
                 self.put_back(vec![ask]);
                 Ok(())
             }
-            Outcome::Wrong(mut ask, error) => {
+            ReplyOutcome::Wrong(mut ask, error) => {
                 link.unassign(ask.bytes);
                 if let LinkError::Fault(text) = &error {
                     ask.faults += 1;
@@ -232,12 +242,12 @@ impl Hub {
 
     /// Ends an ask with an error.
     fn fail(&self, ask: Ask, kind: PageErrorKind) {
-        self.flow.end(ask.bytes);
+        self.traffic.end(ask.bytes);
         ask.fail(kind);
     }
 
     /// A connection ended. What it owed is asked again.
-    fn lost(self: &Arc<Self>, link: &Arc<Link>, error: LinkError) {
+    fn lost(self: &Arc<Self>, link: &Arc<ServerLink>, error: LinkError) {
         let (asks, why) = link.close();
         let error = match why {
             Some(why) if !matches!(error, LinkError::Refused(_)) => LinkError::Slow(why),
@@ -245,10 +255,11 @@ impl Hub {
         };
         let mut state = self.state();
         state.links.retain(|other| other.id != link.id);
-        if !link.answered.load(Relaxed) {
+        // Connections that end together count once.
+        if !link.answered.load(Relaxed) || state.failures == 0 {
             self.note_failure(&mut state, error.clone());
         } else {
-            (state.last, state.next_try) = (Some(error.clone()), None);
+            state.last = Some(error.clone());
         }
         drop(state);
         self.lose(asks, &error);

@@ -11,6 +11,8 @@ const TICK: Duration = Duration::from_millis(100);
 const STUCK_TICK: Duration = Duration::from_millis(5);
 /// Time without anything asked after which it sleeps.
 const IDLE: Duration = Duration::from_secs(2);
+/// Most time that it sleeps at once: whatever is asked rings.
+const ASLEEP: Duration = Duration::from_secs(60);
 const STACK_BYTES: usize = 256 << 10;
 
 /// Starts the thread. Whether it runs: without it nothing is late or retried, until the next submission tries again.
@@ -29,14 +31,14 @@ fn run(hub: &Arc<Hub>) {
             return;
         }
         let now = Instant::now();
-        if hub.flow.is_busy() || hub.queued() > 0 {
+        if hub.traffic.is_busy() || hub.queued() > 0 {
             busy = now;
         }
         if now.saturating_duration_since(busy) > IDLE {
             hub.asleep.store(true, Relaxed);
             // What was submitted before this line is seen here; what comes after it rings.
-            if !hub.flow.is_busy() && hub.queued() == 0 {
-                state = hub.bell.wait_timeout(state, Duration::from_secs(1)).unwrap_or_else(PoisonError::into_inner).0;
+            if !hub.traffic.is_busy() && hub.queued() == 0 {
+                state = hub.bell.wait_timeout(state, ASLEEP).unwrap_or_else(PoisonError::into_inner).0;
             }
             hub.asleep.store(false, Relaxed);
         } else {
@@ -59,7 +61,7 @@ fn run(hub: &Arc<Hub>) {
 }
 
 /// Closes a connection that is silent for too long.
-fn look(hub: &Hub, link: &super::link::Link) {
+fn look(hub: &Hub, link: &super::link::ServerLink) {
     if !link.up.load(Relaxed) && !link.answered.load(Relaxed) || link.owed.load(Relaxed) == 0 {
         return;
     }
@@ -71,7 +73,7 @@ fn look(hub: &Hub, link: &super::link::Link) {
     // A server that is alive answers this before anything else.
     link.ping();
     let (oldest, demand) = link.oldest();
-    let silence = hub.options.silence.max(hub.flow.slowest() * 10).min(hub.options.stall);
+    let silence = hub.options.silence.max(hub.traffic.slowest() * 10).min(hub.options.stall);
     let most = if demand { silence } else { hub.options.stall };
     if silent >= most {
         link.end(&format!("nothing came for {:.1} s", silent.as_secs_f64()));

@@ -39,7 +39,7 @@ struct LinkState {
 }
 
 /// See the module.
-pub(super) struct Link {
+pub(super) struct ServerLink {
     pub(super) id: u64,
     state: Mutex<LinkState>,
     /// Asks that were assigned to it, and their bytes.
@@ -57,7 +57,7 @@ pub(super) struct Link {
     pinged: AtomicBool,
 }
 
-impl Link {
+impl ServerLink {
     pub(super) fn new(id: u64) -> Self {
         let state = LinkState {
             stream: None,
@@ -104,9 +104,9 @@ impl Link {
         self.up.store(true, Relaxed);
     }
 
-    /// What it may owe. Each ask may need an OPEN, so asks are half of the requests.
+    /// What it may owe. Each ask may need an OPEN, so asks are half of the requests, and some are left for PING.
     pub(super) fn set_credits(&self, credits: &Credits) {
-        self.most.store((credits.requests / 2).max(1), Relaxed);
+        self.most.store((credits.requests / 2).saturating_sub(2).max(1), Relaxed);
         self.most_bytes.store(credits.bytes, Relaxed);
     }
 
@@ -216,6 +216,13 @@ impl Link {
         state.files.done(number)
     }
 
+    /// The next read of a number's file opens it again.
+    pub(super) fn forget(&self, number: Option<u32>) {
+        if let Some(number) = number {
+            self.state().files.forget(number);
+        }
+    }
+
     /// The first request that is not answered: when it was asked for, and whether a task waits for any.
     pub(super) fn oldest(&self) -> (Option<Instant>, bool) {
         let state = self.state();
@@ -293,6 +300,8 @@ pub(super) fn error_of(state: State, server: &str, message: &[u8]) -> PageErrorK
         State::BadName => PageErrorKind::Denied("the name leads outside of what is served".into()),
         State::Unauthorized => PageErrorKind::Unauthorized { server: server(), message: message() },
         State::Io => PageErrorKind::Io(format!("{} could not read it", server())),
+        // A read has its own answer for this.
+        State::Short => PageErrorKind::Decode("the file ends before what its index names".into()),
         // Who asked knows how many.
         State::TooMany => PageErrorKind::TooMany { most: 0 },
         State::Late => {

@@ -14,7 +14,7 @@
 //! | `ask` | one read or question until it is answered |
 //! | `hub` | the connections of a server, and what waits for them |
 //! | `link`, `files`, `stream`, `receive` | one connection: requests out, numbers of files, bytes in, replies |
-//! | `flow` | round trips, rates, the window |
+//! | `traffic` | round trips, rates, the window |
 //! | `keeper` | clocks: silence, retries, deadlines |
 
 mod address;
@@ -22,7 +22,6 @@ mod ask;
 mod connect;
 mod credentials;
 mod files;
-mod flow;
 mod hub;
 mod keeper;
 mod link;
@@ -30,6 +29,7 @@ mod options;
 mod place;
 mod receive;
 mod stream;
+mod traffic;
 
 pub use credentials::{set_credentials, Credentials};
 pub use options::ClientOptions;

@@ -1,7 +1,8 @@
 //! A server as a place.
 
 use super::super::wire::{
-    read_entries, read_looks, write_names, Op, RemoteKind, Request, State, MOST_NAME, MOST_REQUEST_BODY,
+    read_entries, read_looks, write_names, Op, RemoteKind, Request, State, Via, ViaFound, WireFault, MOST_NAME,
+    MOST_READ, MOST_REQUEST_BODY,
 };
 use super::address::{name_of, ServerAddress, PLAIN_SCHEME, SCHEME};
 use super::ask::Ask;
@@ -93,7 +94,7 @@ impl RemotePlace {
     /// # Errors
     /// When the server cannot be reached.
     pub fn stats(&self) -> Result<serde_json::Value, PageErrorKind> {
-        let body = self.wait(Request::new(Op::Stats, 0), Vec::new())?;
+        let body = self.wait(Request::new(Op::Stats, 0), Vec::new(), None)?;
         let wrong = |e: serde_json::Error| PageErrorKind::Protocol {
             server: self.hub.server.clone(),
             message: format!("its counts are no JSON: {e}"),
@@ -101,9 +102,26 @@ impl RemotePlace {
         serde_json::from_slice(&body).map_err(wrong)
     }
 
+    /// The extent that an index of a file names in a slot, in one round trip: what was found, the index, the extent's
+    /// bytes. They are empty if none was written, or if index and extent together are longer than `most`.
+    ///
+    /// # Errors
+    /// As those of a read; [`PageErrorKind::Decode`] if the file ends before what the index names.
+    pub fn via(&self, file: &FileRef, rule: &Via, most: usize) -> Result<(ViaFound, Vec<u8>, Vec<u8>), PageErrorKind> {
+        let mut request = Request::new(Op::Via, 0);
+        request.len = u32::try_from(most.min(MOST_READ)).unwrap_or(u32::MAX);
+        let body = self.wait(request, rule.bytes(), Some(file.clone()))?;
+        let (found, index, extent) = ViaFound::split(&body).map_err(|fault| self.fault(&fault))?;
+        Ok((found, index.to_vec(), extent.to_vec()))
+    }
+
+    fn fault(&self, fault: &WireFault) -> PageErrorKind {
+        PageErrorKind::Protocol { server: self.hub.server.clone(), message: fault.to_string() }
+    }
+
     /// What was measured: the shortest round trip in seconds, bytes a second, bytes of the window, connections.
     pub fn measured(&self) -> (f64, u64, u64, usize) {
-        let (rtt, rate, window) = self.hub.flow.state();
+        let (rtt, rate, window) = self.hub.traffic.state();
         (rtt.as_secs_f64(), rate, window, self.hub.state().links.len())
     }
 
@@ -113,11 +131,11 @@ impl RemotePlace {
     }
 
     /// Asks, and waits.
-    fn wait(&self, request: Request, body: Vec<u8>) -> Result<Vec<u8>, PageErrorKind> {
+    fn wait(&self, request: Request, body: Vec<u8>, file: Option<FileRef>) -> Result<Vec<u8>, PageErrorKind> {
         let (told, answer) = mpsc::channel();
         // The receiver waits for it.
         let then = Box::new(move |result| drop(told.send(result)));
-        self.hub.submit(vec![Ask::told(request, body, None, then)]);
+        self.hub.submit(vec![Ask::told(request, body, file, then)]);
         answer.recv().unwrap_or_else(|_| Err(PageErrorKind::Io("the question was lost".into())))
     }
 }
@@ -164,11 +182,11 @@ impl Place for RemotePlace {
     }
 
     fn form(&self) -> ReadForm {
-        ReadForm { depth: None, block: None, longest: self.hub.flow.longest(), hole: 0 }
+        ReadForm { depth: None, block: None, longest: self.hub.traffic.longest(), hole: 0 }
     }
 
     fn room(&self) -> usize {
-        self.hub.flow.room()
+        self.hub.traffic.room()
     }
 
     fn submit(&self, file: &FileRef, reads: Vec<Read>, done: &Arc<dyn Completion>) {
@@ -237,15 +255,11 @@ impl Place for RemotePlace {
         }
         let mut request = Request::new(Op::List, 0);
         request.file = u32::try_from(most).unwrap_or(u32::MAX);
-        let body = self.wait(request, name.as_bytes().to_vec()).map_err(|kind| match kind {
+        let body = self.wait(request, name.as_bytes().to_vec(), None).map_err(|kind| match kind {
             PageErrorKind::TooMany { .. } => PageErrorKind::TooMany { most },
             other => other,
         })?;
-        let wrong = |e: super::super::wire::WireFault| PageErrorKind::Protocol {
-            server: self.hub.server.clone(),
-            message: e.to_string(),
-        };
-        let entries = read_entries(&body).map_err(wrong)?;
+        let entries = read_entries(&body).map_err(|fault| self.fault(&fault))?;
         Ok(entries.into_iter().map(|(kind, size, name)| Entry { name, kind: kind_of(kind), size }).collect())
     }
 }

@@ -2,9 +2,9 @@
 
 use super::super::wire::{Credits, RemoteStat, Reply, State, WireFault, HEAD, MOST_TOLD, NO_SEQ};
 use super::ask::{Ask, What};
-use super::files::{version_of, OpenedFile};
-use super::link::{error_of, Link, Pending, Waiting};
-use super::stream::{Parts, Sealed, Stream};
+use super::files::{version_of, Opened, OpenedFile};
+use super::link::{error_of, Pending, ServerLink, Waiting};
+use super::stream::{IoParts, Sealed, Stream};
 use pager::place::FileRef;
 use pager::source::Read;
 use pager::PageErrorKind;
@@ -13,7 +13,7 @@ use std::time::Duration;
 
 /// Bytes received ahead: the next head with a part of what follows it.
 const STAGING: usize = 4096;
-/// Parts of one receiving call.
+/// IoParts of one receiving call.
 const MOST_PARTS: usize = 64;
 /// Memory for a body grows by so many bytes at a time, whatever its head claims.
 const STEP: usize = 256 << 10;
@@ -63,7 +63,7 @@ impl From<WireFault> for LinkError {
 pub(super) type Finish = Box<dyn FnOnce() + Send>;
 
 /// What becomes of an ask.
-pub(super) enum Outcome {
+pub(super) enum ReplyOutcome {
     /// It is answered; the callback is all that is left of it. Bytes, time since it was sent, time at the server.
     Done(Finish, u64, std::time::Instant, Duration),
     /// It must be asked again, here.
@@ -75,13 +75,13 @@ pub(super) enum Outcome {
 /// Receives on one connection.
 pub(super) struct Receiver<'a> {
     stream: &'a Stream,
-    link: &'a Link,
+    link: &'a ServerLink,
     server: &'a str,
     sealed: Sealed,
     staging: Box<[u8]>,
     begin: usize,
     end: usize,
-    calls: Parts,
+    calls: IoParts,
 }
 
 fn part(bytes: &mut [u8]) -> libc::iovec {
@@ -94,9 +94,9 @@ fn skip(part: &mut libc::iovec, n: usize) {
 }
 
 impl<'a> Receiver<'a> {
-    pub(super) fn new(stream: &'a Stream, link: &'a Link, server: &'a str) -> Self {
+    pub(super) fn new(stream: &'a Stream, link: &'a ServerLink, server: &'a str) -> Self {
         let staging = vec![0; STAGING].into();
-        Self { stream, link, server, sealed: Sealed::default(), staging, begin: 0, end: 0, calls: Parts::new() }
+        Self { stream, link, server, sealed: Sealed::default(), staging, begin: 0, end: 0, calls: IoParts::new() }
     }
 
     /// Fills all parts.
@@ -157,7 +157,7 @@ impl<'a> Receiver<'a> {
     }
 
     /// Takes the next reply. `None`: it was no answer to an ask.
-    pub(super) fn reply(&mut self) -> Result<Option<Outcome>, LinkError> {
+    pub(super) fn reply(&mut self) -> Result<Option<ReplyOutcome>, LinkError> {
         let head = self.head()?;
         let reply = Reply::parse(&head)?;
         if reply.seq == NO_SEQ {
@@ -191,7 +191,7 @@ impl<'a> Receiver<'a> {
                 let elsewhere = reply.queued + reply.served;
                 let outcome = self.answer(&head, &reply, seed, ask, number);
                 Ok(Some(match outcome {
-                    Ok((done, bytes)) => Outcome::Done(done, bytes, sent, elsewhere),
+                    Ok((done, bytes)) => ReplyOutcome::Done(done, bytes, sent, elsewhere),
                     Err(other) => *other,
                 }))
             }
@@ -201,7 +201,9 @@ impl<'a> Receiver<'a> {
     /// What a refusal of the whole connection means.
     fn refusal(&self, state: State, message: &[u8]) -> LinkError {
         match state {
-            State::Unauthorized | State::BadRequest => LinkError::Refused(error_of(state, self.server, message)),
+            State::Unauthorized => LinkError::Refused(error_of(state, self.server, message)),
+            // What was sent was right, so it changed on its way.
+            State::BadRequest => LinkError::Fault(error_of(state, self.server, message).to_string()),
             _ => LinkError::Lost(format!("it answered {state:?}: {}", String::from_utf8_lossy(message))),
         }
     }
@@ -214,34 +216,50 @@ impl<'a> Receiver<'a> {
         seed: u32,
         ask: Ask,
         number: Option<u32>,
-    ) -> Result<(Finish, u64), Box<Outcome>> {
+    ) -> Result<(Finish, u64), Box<ReplyOutcome>> {
         let bytes = ask.bytes;
         let with_bytes = matches!(reply.state, State::Ok | State::Short);
         if let (What::Read { file, read, .. }, true) = (&ask.what, with_bytes) {
             let result = self.read(head, reply, seed, file, read, ask.skips_holes(), number);
+            // The number may stand for a file that lies elsewhere now: only what is opened anew has changed.
+            let is_old = matches!(result, Ok(Err(PageErrorKind::Changed { .. })));
+            if is_old && ask.changes == 0 {
+                self.link.forget(number);
+                return Err(Box::new(ReplyOutcome::Again(Ask { changes: 1, ..ask })));
+            }
             return match (result, ask.what) {
                 (Ok(result), What::Read { read, done, .. }) => {
                     Ok((Box::new(move || done.complete(read.token, result)), bytes))
                 }
-                (Err(error), what) => Err(Box::new(Outcome::Wrong(Ask { what, ..ask }, error))),
+                (Err(error), what) => Err(Box::new(ReplyOutcome::Wrong(Ask { what, ..ask }, error))),
                 (Ok(_), What::Told { .. }) => unreachable!("only reads have buffers"),
             };
         }
         let body = match self.body(head, reply, seed) {
             Ok(body) => body,
-            Err(error) => return Err(Box::new(Outcome::Wrong(ask, error))),
+            Err(error) => return Err(Box::new(ReplyOutcome::Wrong(ask, error))),
         };
         let opened = self.link.read_done(number, reply.state == State::Changed);
         let kind = match (reply.state, &ask.what) {
+            (State::Ok, What::Told { file: Some(file), .. }) => match self.of_version(file, reply, opened) {
+                Ok(Ok(())) => {
+                    let What::Told { then, .. } = ask.what else { unreachable!("matched above") };
+                    return Ok((Box::new(move || then(Ok(body))), bytes));
+                }
+                Ok(Err(kind)) => kind,
+                Err(error) => return Err(Box::new(ReplyOutcome::Wrong(ask, error))),
+            },
             (State::Ok, What::Told { .. }) => {
                 let What::Told { then, .. } = ask.what else { unreachable!("matched above") };
                 return Ok((Box::new(move || then(Ok(body))), bytes));
             }
-            (State::Changed, What::Read { file, .. }) => match RemoteStat::parse(&body) {
+            (State::Changed, _) => match (RemoteStat::parse(&body), ask.file()) {
+                (Err(fault), _) => return Err(Box::new(ReplyOutcome::Wrong(ask, fault.into()))),
+                (Ok(_), None) => error_of(reply.state, self.server, &body),
                 // Without a version to keep, the new one is as good.
-                Ok(now) => match file.pin.check(&version_of(&now)) {
+                (Ok(now), Some(file)) => match file.pin.check(&version_of(&now)) {
                     Ok(()) if ask.changes < MOST_CHANGES => {
-                        return Err(Box::new(Outcome::Again(Ask { changes: ask.changes + 1, ..ask })));
+                        return Err(Box::new(ReplyOutcome::Again(Ask { changes: ask.changes + 1, ..ask })));
                     }
                     Ok(()) => PageErrorKind::Changed {
                         was: "several versions while it was read".into(),
@@ -249,13 +267,12 @@ impl<'a> Receiver<'a> {
                     },
                     Err(kind) => kind,
                 },
-                Err(fault) => return Err(Box::new(Outcome::Wrong(ask, fault.into()))),
             },
             (State::NotOpen, _) => match opened {
                 Some(Err(kind)) => kind,
                 _ => error_of(reply.state, self.server, &body),
             },
-            (State::Busy, _) => return Err(Box::new(Outcome::Wrong(ask, self.refusal(reply.state, &body)))),
+            (State::Busy, _) => return Err(Box::new(ReplyOutcome::Wrong(ask, self.refusal(reply.state, &body)))),
             (state, _) => error_of(state, self.server, &body),
         };
         Ok((Box::new(move || ask.fail(kind)), bytes))
@@ -276,7 +293,7 @@ impl<'a> Receiver<'a> {
         let holes = read.buffers.iter().filter(|b| b.is_hole() && !skips_holes).map(|b| b.len).sum();
         let mut sink: Vec<u8> = vec![0; holes];
         let mut in_sink = 0;
-        let mut parts = Parts::with_capacity(read.buffers.len());
+        let mut parts = IoParts::with_capacity(read.buffers.len());
         for buffer in &read.buffers {
             let base = match (buffer.is_hole(), skips_holes) {
                 (false, _) => buffer.ptr.cast(),
@@ -307,20 +324,30 @@ impl<'a> Receiver<'a> {
         if Reply::checksum(seed, head, slices) != reply.crc {
             return Err(LinkError::Fault("the checksum of a reply is wrong".into()));
         }
-        let Some(Ok(opened)) = self.link.read_done(number, false) else {
+        let opened = self.link.read_done(number, false);
+        let size = opened.as_ref().and_then(|opened| opened.as_ref().ok()).map_or(0, |opened| opened.version.size);
+        Ok(self.of_version(file, reply, opened)?.and_then(|()| match reply.state {
+            State::Ok => Ok(()),
+            _ => {
+                let end = read.offset.saturating_add(read.len() as u64);
+                Err(PageErrorKind::Short { offset: read.offset, end, have: file.base.saturating_add(size) })
+            }
+        }))
+    }
+
+    /// Checks the version of bytes that came. The inner result is that of the pin.
+    fn of_version(
+        &self,
+        file: &FileRef,
+        reply: &Reply,
+        opened: Opened,
+    ) -> Result<Result<(), PageErrorKind>, LinkError> {
+        let Some(Ok(opened)) = opened else {
             return Err(LinkError::Fault("it sent bytes of a file that is not open".into()));
         };
         if opened.digest != reply.version {
             return Err(LinkError::Fault("it sent bytes of another version than it opened".into()));
         }
-        if let Err(kind) = file.pin.check(&opened.version) {
-            return Ok(Err(kind));
-        }
-        if reply.state == State::Ok {
-            return Ok(Ok(()));
-        }
-        let end = read.offset.saturating_add(read.len() as u64);
-        let have = file.base.saturating_add(opened.version.size);
-        Ok(Err(PageErrorKind::Short { offset: read.offset, end, have }))
+        Ok(file.pin.check(&opened.version))
     }
 }

@@ -24,7 +24,7 @@ pub(super) struct Sealed {
 }
 
 /// Where received bytes go.
-pub(super) type Parts = Vec<libc::iovec>;
+pub(super) type IoParts = Vec<libc::iovec>;
 
 /// Sends without waiting.
 struct Unwaiting<'a>(&'a TcpStream);
@@ -83,7 +83,7 @@ impl Stream {
     }
 
     /// Waits for bytes, and puts what is there into the parts. Returns their number, which is not 0.
-    pub(super) fn receive(&self, sealed: &mut Sealed, parts: &Parts) -> io::Result<usize> {
+    pub(super) fn receive(&self, sealed: &mut Sealed, parts: &IoParts) -> io::Result<usize> {
         let Some(tls) = &self.tls else {
             return loop {
                 let count = parts.len() as libc::c_int;
@@ -115,7 +115,7 @@ impl Stream {
     }
 
     /// Opens what came, into the parts.
-    fn open(&self, tls: &mut ClientConnection, sealed: &mut Sealed, parts: &Parts) -> io::Result<usize> {
+    fn open(&self, tls: &mut ClientConnection, sealed: &mut Sealed, parts: &IoParts) -> io::Result<usize> {
         let mut total = 0;
         let (mut part, mut at) = (0, 0);
         while let Some(to) = parts.get(part) {
@@ -146,6 +146,21 @@ impl Stream {
             }
         }
         Ok(total)
+    }
+
+    /// The shortest round trip that the system has seen on this connection.
+    pub(super) fn shortest_trip(&self) -> Option<std::time::Duration> {
+        /// Where `tcpi_min_rtt` stands in the kernel's `tcp_info`.
+        const AT: usize = 148;
+        let mut info = [0u8; AT + 4];
+        let mut len = info.len() as libc::socklen_t;
+        let (fd, to) = (self.socket.as_raw_fd(), info.as_mut_ptr().cast());
+        // SAFETY: the socket is open, and the buffer has the given length.
+        let got = unsafe { libc::getsockopt(fd, libc::IPPROTO_TCP, libc::TCP_INFO, to, &mut len) };
+        let micros = info.last_chunk::<4>().map_or(0, |word| u32::from_ne_bytes(*word));
+        // The kernel says all ones as long as it has seen none.
+        let known = got == 0 && len as usize == info.len() && micros > 0 && micros < u32::MAX;
+        known.then(|| std::time::Duration::from_micros(micros.into()))
     }
 
     /// Ends both directions. The thread that receives returns.

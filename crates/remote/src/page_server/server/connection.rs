@@ -3,16 +3,19 @@
 use super::super::wire::{Credits, HEAD};
 use super::clients::Client;
 use super::files::ServedFile;
-use super::schedule::Job;
+use super::schedule::QueuedRequest;
+use super::socket::Unsignalled;
 use rustls::ServerConnection;
 use std::collections::VecDeque;
 use std::io::{self, IoSlice, Read, Write};
 use std::net::{IpAddr, TcpStream};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Bytes that are encrypted ahead of the socket.
 const SEALED_AHEAD: usize = 256 << 10;
+/// Bytes a second at which a reply must be taken.
+const SLOWEST: f64 = 16384.0;
 /// Parts of one write.
 const MOST_PARTS: usize = 64;
 
@@ -41,7 +44,7 @@ impl Outgoing {
 /// A number that the client gave to a file.
 pub(super) enum Slot {
     /// Its OPEN waits for the disk, and these requests for it.
-    Opening(Vec<Job>),
+    Opening(Vec<QueuedRequest>),
     /// It is open.
     Open(Arc<ServedFile>),
 }
@@ -84,6 +87,8 @@ pub(super) struct Connection {
     pub(super) since: Instant,
     pub(super) heard: Instant,
     pub(super) took: Instant,
+    /// When the first waiting reply became the first.
+    front: Instant,
     /// Begin of a request of which only a part has come.
     pub(super) partial: Option<Instant>,
     /// What epoll watches.
@@ -119,6 +124,7 @@ impl Connection {
             since: now,
             heard: now,
             took: now,
+            front: now,
             partial: None,
             watched: 0,
         }
@@ -146,7 +152,7 @@ impl Connection {
                 Ok(state) => state,
                 Err(_) => {
                     // The alert says why.
-                    let _told = tls.write_tls(&mut self.socket);
+                    let _told = tls.write_tls(&mut Unsignalled(&self.socket));
                     return Err(Gone);
                 }
             };
@@ -166,6 +172,7 @@ impl Connection {
     pub(super) fn push(&mut self, reply: Outgoing) {
         if self.out.is_empty() {
             self.took = Instant::now();
+            self.front = self.took;
         }
         self.out_bytes += reply.len();
         self.out.push_back(reply);
@@ -174,6 +181,13 @@ impl Connection {
     /// Whether something waits to be written.
     pub(super) fn owes_bytes(&self) -> bool {
         !self.out.is_empty() || self.tls.as_ref().is_some_and(|tls| tls.wants_write())
+    }
+
+    /// Whether its first reply is taken too slowly to keep the memory for it.
+    pub(super) fn is_overdue(&self, now: Instant, patience: Duration) -> bool {
+        let len = self.out.front().map_or(0, Outgoing::len);
+        let most = patience + Duration::from_secs_f64(len as f64 / SLOWEST);
+        len > 0 && now.saturating_duration_since(self.front) > most
     }
 
     /// Writes what the socket takes, and hands over the replies that are written.
@@ -197,12 +211,13 @@ impl Connection {
                         if reply.written < reply.len() {
                             break;
                         }
+                        self.front = Instant::now();
                         self.out.pop_front().into_iter().for_each(&mut written);
                     }
                     if !tls.wants_write() {
                         return Ok(());
                     }
-                    tls.write_tls(&mut self.socket)
+                    tls.write_tls(&mut Unsignalled(&self.socket))
                 }
             };
             match result {
@@ -219,6 +234,7 @@ impl Connection {
                         if reply.written < reply.len() {
                             break;
                         }
+                        self.front = self.took;
                         self.out.pop_front().into_iter().for_each(&mut written);
                     }
                 }
@@ -242,18 +258,18 @@ impl Connection {
     pub(super) fn bye(&mut self) {
         if let Some(tls) = &mut self.tls {
             tls.send_close_notify();
-            let _told = tls.write_tls(&mut self.socket);
+            let _told = tls.write_tls(&mut Unsignalled(&self.socket));
         }
         let _ended = self.socket.shutdown(std::net::Shutdown::Write);
     }
 }
 
-fn write_plain(mut socket: &TcpStream, out: &VecDeque<Outgoing>) -> io::Result<usize> {
+fn write_plain(socket: &TcpStream, out: &VecDeque<Outgoing>) -> io::Result<usize> {
     let mut parts = [IoSlice::new(&[]); MOST_PARTS];
     let mut count = 0;
     for part in out.iter().flat_map(Outgoing::rest).filter(|part| !part.is_empty()).take(MOST_PARTS) {
         parts[count] = IoSlice::new(part);
         count += 1;
     }
-    socket.write_vectored(&parts[..count])
+    Unsignalled(socket).write_vectored(&parts[..count])
 }

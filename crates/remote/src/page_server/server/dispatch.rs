@@ -5,7 +5,7 @@ use super::answer::{self, Answer, Reading};
 use super::connection::{Outgoing, Slot, Stage};
 use super::event_loop::{EventLoop, GRACE};
 use super::mailbox::{Answered, Post};
-use super::schedule::{Job, Next};
+use super::schedule::{NextRequest, QueuedRequest};
 use super::status;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
@@ -27,7 +27,7 @@ impl EventLoop {
             };
             let Some((body, after)) = after.split_at_checked(request.body as usize) else { break };
             rest = after;
-            let job = Job { request, seed: seed(head, body), body: body.into(), arrived: Instant::now() };
+            let job = QueuedRequest { request, seed: seed(head, body), body: body.into(), arrived: Instant::now() };
             if !self.request(id, job) {
                 return;
             }
@@ -58,7 +58,7 @@ impl EventLoop {
     }
 
     /// One request. Whether the connection goes on.
-    fn request(&mut self, id: u64, job: Job) -> bool {
+    fn request(&mut self, id: u64, job: QueuedRequest) -> bool {
         self.shared.counts.count(job.request.op);
         let Some(connection) = self.connections.get_mut(&id) else { return false };
         let (seq, op) = (job.request.seq, job.request.op);
@@ -84,8 +84,10 @@ impl EventLoop {
         connection.owed_bytes += u64::from(job.request.len);
         connection.owed_bodies += job.body.len();
         let before = connection.granted_before.filter(|(_, at)| at.elapsed() < GRACE);
-        let allowed = before.map_or(connection.credits, |(credits, _)| credits);
-        if connection.owed > allowed.requests || connection.owed_bytes > allowed.bytes {
+        let before = before.map_or(connection.credits, |(credits, _)| credits);
+        let (requests, bytes) =
+            (before.requests.max(connection.credits.requests), before.bytes.max(connection.credits.bytes));
+        if connection.owed > requests || connection.owed_bytes > bytes {
             self.shared.counts.faults.fetch_add(1, Relaxed);
             self.end_with(id, seq, job.seed, State::Busy, CREDITS_BROKEN);
             return false;
@@ -125,7 +127,7 @@ impl EventLoop {
         self.connections.get(&id).is_some_and(|connection| connection.stage == Stage::Ready)
     }
 
-    fn hello(&mut self, id: u64, job: &Job) -> bool {
+    fn hello(&mut self, id: u64, job: &QueuedRequest) -> bool {
         let hello = match Hello::parse(&job.body) {
             Ok(hello) if hello.version == VERSION => hello,
             Ok(hello) => {
@@ -158,7 +160,7 @@ impl EventLoop {
     }
 
     /// Opens a file under the number that the client gave it.
-    fn open(&mut self, id: u64, job: Job) {
+    fn open(&mut self, id: u64, job: QueuedRequest) {
         let number = job.request.file;
         let at_once = answer::open(&self.shared.files, &job.body, true);
         let Some(slot) = self.slot(id, number) else {
@@ -193,9 +195,9 @@ impl EventLoop {
                 held => u32::try_from(self.memory.saturating_sub(held)).unwrap_or(u32::MAX),
             };
             match self.schedule.next(Instant::now(), room) {
-                Next::Job(id, job) => self.run_job(id, job),
-                Next::Wait(time) => return Some(time),
-                Next::Nothing => {
+                NextRequest::Request(id, job) => self.run_job(id, job),
+                NextRequest::Wait(time) => return Some(time),
+                NextRequest::Nothing => {
                     self.starved |= room < super::super::wire::MOST_READ as u32;
                     return Some(Duration::MAX);
                 }
@@ -204,7 +206,7 @@ impl EventLoop {
         None
     }
 
-    fn run_job(&mut self, id: u64, job: Job) {
+    fn run_job(&mut self, id: u64, job: QueuedRequest) {
         let begun = Instant::now();
         let deadline = Duration::from_millis(job.request.deadline_ms.into());
         if job.request.deadline_ms > 0 && begun.saturating_duration_since(job.arrived) > deadline {
@@ -245,10 +247,10 @@ impl EventLoop {
     fn by_reader(
         &mut self,
         line: u64,
-        job: Job,
+        job: QueuedRequest,
         begun: Instant,
         charged: usize,
-        work: impl FnOnce(&super::files::FileTable, &Job) -> Answer + Send + 'static,
+        work: impl FnOnce(&super::files::FileTable, &QueuedRequest) -> Answer + Send + 'static,
     ) {
         self.held += charged;
         self.shared.counts.held.fetch_add(charged as u64, Relaxed);
@@ -277,7 +279,7 @@ impl EventLoop {
         self.reply(line, job, begun, answer);
     }
 
-    fn reply(&mut self, id: u64, job: Job, begun: Instant, answer: Answer) {
+    fn reply(&mut self, id: u64, job: QueuedRequest, begun: Instant, answer: Answer) {
         match answer.state {
             State::Changed => {
                 self.shared.counts.changed.fetch_add(1, Relaxed);

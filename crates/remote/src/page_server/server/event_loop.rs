@@ -7,7 +7,7 @@ use super::super::wire::{Credits, Reply, State, HEAD, NO_SEQ};
 use super::connection::{Connection, Gone, Outgoing, Slot, Stage};
 use super::mailbox::Post;
 use super::schedule::Schedule;
-use super::shared::Shared;
+use super::shared::ServerShared;
 use super::socket;
 use std::collections::HashMap;
 use std::io;
@@ -40,10 +40,12 @@ pub(super) const GRANT: Credits = Credits { requests: 512, files: 1024, bytes: 1
 
 /// See the module.
 pub(super) struct EventLoop {
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: Arc<ServerShared>,
     pub(super) number: usize,
     poll: OwnedFd,
     listener: Option<TcpListener>,
+    /// Whether the listener is not watched: there are no descriptors.
+    paused: bool,
     pub(super) connections: HashMap<u64, Connection>,
     serial: u64,
     next_loop: usize,
@@ -64,7 +66,7 @@ pub(super) struct EventLoop {
 }
 
 impl EventLoop {
-    pub(super) fn new(shared: Arc<Shared>, number: usize, listener: Option<TcpListener>) -> io::Result<Self> {
+    pub(super) fn new(shared: Arc<ServerShared>, number: usize, listener: Option<TcpListener>) -> io::Result<Self> {
         // SAFETY: the call takes no pointers.
         let fd = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
         if fd < 0 {
@@ -86,6 +88,7 @@ impl EventLoop {
             dirty: Vec::new(),
             scratch: vec![0; SCRATCH],
             until: None,
+            paused: false,
             listener,
             shared,
         };
@@ -175,7 +178,14 @@ impl EventLoop {
     fn accept(&mut self) {
         // A part of those that wait, so that the others are served meanwhile.
         for _ in 0..64 {
-            let Some(Ok((socket, from))) = self.listener.as_ref().map(TcpListener::accept) else { return };
+            let (socket, from) = match self.listener.as_ref().map(TcpListener::accept) {
+                Some(Ok(accepted)) => accepted,
+                Some(Err(e)) if matches!(e.raw_os_error(), Some(libc::EMFILE | libc::ENFILE | libc::ENOMEM)) => {
+                    // It would be ready again at once.
+                    return self.pause_listener();
+                }
+                _ => return,
+            };
             let address = from.ip().to_canonical();
             if !self.shared.clients.arrive(address) {
                 self.shared.counts.turned_away.fetch_add(1, Relaxed);
@@ -187,6 +197,13 @@ impl EventLoop {
             } else {
                 self.shared.mailboxes[self.next_loop].post(Post::Accepted(socket, address));
             }
+        }
+    }
+
+    /// Leaves those that want to connect in the kernel until the next look at the clocks.
+    fn pause_listener(&mut self) {
+        if let Some(listener) = &self.listener {
+            self.paused = self.watch(libc::EPOLL_CTL_DEL, listener.as_raw_fd(), IN, LISTENER).is_ok();
         }
     }
 
@@ -321,10 +338,13 @@ impl EventLoop {
 
     /// Closes what was slow or idle, and grants less where memory is short.
     fn tick(&mut self, now: Instant) {
+        if let Some(listener) = self.listener.as_ref().filter(|_| self.paused) {
+            self.paused = self.watch(libc::EPOLL_CTL_ADD, listener.as_raw_fd(), IN, LISTENER).is_err();
+        }
         let patience = self.shared.patience;
         let slow = |c: &Connection| {
             let waits = |since: Instant, most: Duration| now.saturating_duration_since(since) > most;
-            let unread = c.owes_bytes() && waits(c.took, patience.reply);
+            let unread = c.owes_bytes() && waits(c.took, patience.reply) || c.is_overdue(now, patience.reply);
             let partial = c.partial.is_some_and(|since| waits(since, patience.hello));
             unread
                 || partial
@@ -347,7 +367,9 @@ impl EventLoop {
         self.grant.bytes = scale(up, before.bytes, super::super::wire::MOST_READ as u64, GRANT.bytes);
         if self.grant != before {
             for connection in self.connections.values_mut() {
-                connection.granted_before = (!up).then_some((connection.credits, now));
+                let before = connection.granted_before.filter(|(_, at)| now.saturating_duration_since(*at) < GRACE);
+                let most = before.map_or(connection.credits, |(before, _)| before);
+                connection.granted_before = Some((most, if up { before.map_or(now, |(_, at)| at) } else { now }));
                 connection.credits = self.grant;
             }
             let body = self.grant.bytes();

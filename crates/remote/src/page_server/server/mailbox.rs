@@ -1,7 +1,7 @@
 //! What other threads hand to an event loop.
 
 use super::answer::Answer;
-use super::schedule::Job;
+use super::schedule::QueuedRequest;
 use std::io;
 use std::net::{IpAddr, TcpStream};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -11,7 +11,7 @@ use std::time::Instant;
 /// A reply that a reader made.
 pub(super) struct Answered {
     pub(super) line: u64,
-    pub(super) job: Job,
+    pub(super) job: QueuedRequest,
     pub(super) begun: Instant,
     pub(super) answer: Answer,
     /// Bytes that were reserved for it.

@@ -19,7 +19,7 @@ const LEAST_COST: u32 = 4096;
 const DEMANDS: u32 = 8;
 
 /// A request that waits.
-pub(super) struct Job {
+pub(super) struct QueuedRequest {
     pub(super) request: Request,
     pub(super) body: Box<[u8]>,
     /// The begin of its reply's checksum.
@@ -27,7 +27,7 @@ pub(super) struct Job {
     pub(super) arrived: Instant,
 }
 
-impl Job {
+impl QueuedRequest {
     /// Bytes that it counts.
     pub(super) fn cost(&self) -> u32 {
         self.request.len.max(LEAST_COST).saturating_add(self.request.body)
@@ -35,9 +35,9 @@ impl Job {
 }
 
 /// The waiting requests of a connection.
-struct Line {
+struct RequestLine {
     client: u64,
-    queues: [VecDeque<Job>; 2],
+    queues: [VecDeque<QueuedRequest>; 2],
     /// Whether it stands in its client's ring of that urgency.
     stands: [bool; 2],
     /// Whether its socket takes replies.
@@ -59,7 +59,7 @@ struct Turn {
 
 /// See the module.
 pub(super) struct Schedule {
-    lines: HashMap<u64, Line>,
+    lines: HashMap<u64, RequestLine>,
     turns: HashMap<u64, Turn>,
     /// Clients with waiting requests.
     ring: VecDeque<u64>,
@@ -69,9 +69,9 @@ pub(super) struct Schedule {
 }
 
 /// What is next.
-pub(super) enum Next {
+pub(super) enum NextRequest {
     /// A request of a line.
-    Job(u64, Job),
+    Request(u64, QueuedRequest),
     /// The rate allows none before this time has passed.
     Wait(Duration),
     /// Nothing can be answered now.
@@ -108,7 +108,7 @@ impl Schedule {
             bucket: self.rate_per_client.map(Bucket::new),
         });
         turn.lines += 1;
-        self.lines.insert(line, Line { client, queues: Default::default(), stands: [false; 2], open: true });
+        self.lines.insert(line, RequestLine { client, queues: Default::default(), stands: [false; 2], open: true });
     }
 
     /// Forgets a connection and its requests.
@@ -125,7 +125,7 @@ impl Schedule {
     }
 
     /// A request waits. `first`: before the others of its line.
-    pub(super) fn push(&mut self, line: u64, job: Job, first: bool) {
+    pub(super) fn push(&mut self, line: u64, job: QueuedRequest, first: bool) {
         let Some(found) = self.lines.get_mut(&line) else { return };
         let queue = &mut found.queues[job.request.urgency as usize];
         if first {
@@ -164,7 +164,7 @@ impl Schedule {
     }
 
     /// The line of a client whose request is next, with its urgency.
-    fn line_of(lines: &mut HashMap<u64, Line>, turn: &mut Turn) -> Option<(u64, usize)> {
+    fn line_of(lines: &mut HashMap<u64, RequestLine>, turn: &mut Turn) -> Option<(u64, usize)> {
         let mut order = [0, 1];
         if turn.demands >= DEMANDS {
             order = [1, 0];
@@ -184,9 +184,9 @@ impl Schedule {
     }
 
     /// Takes the next request that costs at most `room`.
-    pub(super) fn next(&mut self, now: Instant, room: u32) -> Next {
+    pub(super) fn next(&mut self, now: Instant, room: u32) -> NextRequest {
         if let Some(wait) = self.bucket.as_mut().and_then(|bucket| bucket.wait(now)) {
-            return if self.ring.is_empty() { Next::Nothing } else { Next::Wait(wait) };
+            return if self.ring.is_empty() { NextRequest::Nothing } else { NextRequest::Wait(wait) };
         }
         let mut limited: Option<Duration> = None;
         let mut skipped = 0;
@@ -207,7 +207,7 @@ impl Schedule {
                 continue;
             }
             let Some(found) = self.lines.get_mut(&line) else { break };
-            let cost = found.queues[urgency].front().map_or(0, Job::cost);
+            let cost = found.queues[urgency].front().map_or(0, QueuedRequest::cost);
             if i64::from(cost) > turn.deficit {
                 let all = i64::from(turn.all_lines.load(Relaxed).max(turn.lines).max(1));
                 turn.deficit += (QUANTUM * i64::from(turn.lines) / all).max(1024);
@@ -216,7 +216,7 @@ impl Schedule {
                 continue;
             }
             if cost > room {
-                return Next::Nothing;
+                return NextRequest::Nothing;
             }
             let Some(job) = found.queues[urgency].pop_front() else { break };
             self.waiting -= 1;
@@ -230,9 +230,9 @@ impl Schedule {
             if let Some(bucket) = &mut self.bucket {
                 bucket.take(cost);
             }
-            return Next::Job(line, job);
+            return NextRequest::Request(line, job);
         }
-        limited.map_or(Next::Nothing, Next::Wait)
+        limited.map_or(NextRequest::Nothing, NextRequest::Wait)
     }
 
     /// Makes a waiting prefetch a demand. Whether it waited.
@@ -244,7 +244,7 @@ impl Schedule {
     }
 
     /// Takes a waiting request out.
-    pub(super) fn withdraw(&mut self, line: u64, seq: u32) -> Option<Job> {
+    pub(super) fn withdraw(&mut self, line: u64, seq: u32) -> Option<QueuedRequest> {
         let found = self.lines.get_mut(&line)?;
         for queue in &mut found.queues {
             if let Some(at) = queue.iter().position(|job| job.request.seq == seq) {
@@ -255,3 +255,6 @@ impl Schedule {
         None
     }
 }
+
+#[cfg(test)]
+mod tests;

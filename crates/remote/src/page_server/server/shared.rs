@@ -38,7 +38,7 @@ impl Default for Patience {
 }
 
 /// See the module.
-pub(super) struct Shared {
+pub(super) struct ServerShared {
     pub(super) files: FileTable,
     pub(super) served: Vec<String>,
     pub(super) clients: Clients,

@@ -1,6 +1,6 @@
 //! Options of sockets.
 
-use std::io;
+use std::io::{self, IoSlice, Write};
 use std::net::TcpStream;
 use std::os::fd::AsRawFd;
 use std::time::Duration;
@@ -11,6 +11,30 @@ const NOT_SENT_LOW: libc::c_int = 128 << 10;
 const USER_TIMEOUT: Duration = Duration::from_secs(60);
 /// The congestion control that keeps its rate under loss and delay.
 const CONGESTION: &[u8] = b"bbr";
+
+/// Writes without the signal that a closed socket would raise in programs that do not ignore it.
+pub(super) struct Unsignalled<'a>(pub(super) &'a TcpStream);
+
+impl Write for Unsignalled<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.write_vectored(&[IoSlice::new(bytes)])
+    }
+
+    fn write_vectored(&mut self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
+        // SAFETY: integers and pointers, for which zero is a value.
+        let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+        // A slice for writing has the form of the system's vector.
+        message.msg_iov = parts.as_ptr().cast_mut().cast();
+        message.msg_iovlen = parts.len() as _;
+        // SAFETY: the socket is open, and the parts are valid for reading.
+        let n = unsafe { libc::sendmsg(self.0.as_raw_fd(), &raw const message, libc::MSG_NOSIGNAL) };
+        usize::try_from(n).map_err(|_| io::Error::last_os_error())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
 
 fn set(socket: &TcpStream, level: libc::c_int, name: libc::c_int, value: libc::c_int) -> io::Result<()> {
     let len = size_of::<libc::c_int>() as libc::socklen_t;

@@ -8,7 +8,7 @@ use super::files::FileTable;
 use super::mailbox::{Mailbox, Post};
 use super::names::Names;
 use super::readers::Readers;
-use super::shared::{Patience, Shared};
+use super::shared::{Patience, ServerShared};
 use super::status;
 use std::io;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
@@ -90,7 +90,7 @@ pub enum ServerError {
 
 /// A running server. Dropping it stops it.
 pub struct Server {
-    shared: Arc<Shared>,
+    shared: Arc<ServerShared>,
     address: SocketAddr,
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
@@ -144,7 +144,7 @@ impl Server {
         let loops = loops.min(options.memory_limit / least).max(1);
         let mailboxes = step("no event descriptor", (0..loops).map(|_| Mailbox::new()).collect())?;
         let clients = Clients::new(options.tokens, options.max_connections, options.max_connections_per_address);
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(ServerShared {
             files: FileTable::new(names),
             served: options.names.iter().map(|(name, _)| name.clone()).collect(),
             clients,
@@ -197,10 +197,11 @@ impl Server {
         self.wait();
     }
 
-    /// Waits for its end.
+    /// Waits for its end, which another thread's [`Self::stop`] brings.
     pub fn wait(&self) {
-        let threads = std::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
-        for thread in threads {
+        // Who waits second waits for the first.
+        let mut threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
+        for thread in threads.drain(..) {
             // A panic there was reported already.
             let _panicked = thread.join();
         }

@@ -1,12 +1,12 @@
 //! The state of a server, as JSON and for Prometheus.
 
-use super::shared::Shared;
+use super::shared::ServerShared;
 use serde_json::{json, Value};
 use std::fmt::Write;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// The state of a server, as JSON.
-pub(super) fn status(shared: &Shared) -> Value {
+pub(super) fn status(shared: &ServerShared) -> Value {
     let (connections, clients) = shared.clients.list();
     let counts = &shared.counts;
     let seconds = counts.begin.elapsed().as_secs_f64();
@@ -42,7 +42,7 @@ pub(super) fn status(shared: &Shared) -> Value {
 }
 
 /// The same in the text format of Prometheus.
-pub(super) fn prometheus(shared: &Shared) -> String {
+pub(super) fn prometheus(shared: &ServerShared) -> String {
     let mut out = String::new();
     let (connections, clients) = shared.clients.list();
     let counts = &shared.counts;

@@ -1,6 +1,9 @@
 //! Server and client together, over loopback.
 
+mod faults;
+mod proxy;
 mod raw;
 mod security;
 mod serving;
+mod sharing;
 mod support;

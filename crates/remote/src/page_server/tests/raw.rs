@@ -13,7 +13,7 @@ pub struct Raw {
 
 /// A reply whose checksum holds.
 #[derive(Debug)]
-pub struct Told {
+pub struct RawReply {
     pub reply: Reply,
     pub body: Vec<u8>,
 }
@@ -34,7 +34,7 @@ impl Raw {
         raw
     }
 
-    pub fn hello(&mut self, token: Option<&Token>) -> io::Result<Told> {
+    pub fn hello(&mut self, token: Option<&Token>) -> io::Result<RawReply> {
         let body = Hello { version: VERSION, token: token.map(|t| *t.bytes()) }.bytes();
         self.ask(Request::new(Op::Hello, 0), &body)
     }
@@ -48,17 +48,17 @@ impl Raw {
         Ok((self.seq, seed(&head, body)))
     }
 
-    pub fn receive(&mut self) -> io::Result<(Told, [u8; HEAD])> {
+    pub fn receive(&mut self) -> io::Result<(RawReply, [u8; HEAD])> {
         let mut head = [0; HEAD];
         self.socket.read_exact(&mut head)?;
         let reply = Reply::parse(&head).unwrap();
         let mut body = vec![0; reply.len as usize];
         self.socket.read_exact(&mut body)?;
-        Ok((Told { reply, body }, head))
+        Ok((RawReply { reply, body }, head))
     }
 
     /// Asks one thing.
-    pub fn ask(&mut self, request: Request, body: &[u8]) -> io::Result<Told> {
+    pub fn ask(&mut self, request: Request, body: &[u8]) -> io::Result<RawReply> {
         let (seq, seed) = self.send(request, body)?;
         let (told, head) = self.receive()?;
         assert_eq!(told.reply.seq, seq);
@@ -66,7 +66,7 @@ impl Raw {
         Ok(told)
     }
 
-    pub fn open(&mut self, name: &str, number: u32) -> io::Result<Told> {
+    pub fn open(&mut self, name: &str, number: u32) -> io::Result<RawReply> {
         self.ask(Request { file: number, ..Request::new(Op::Open, 0) }, name.as_bytes())
     }
 

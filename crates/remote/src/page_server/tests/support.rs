@@ -11,23 +11,23 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
-pub type Outcome = Result<(), PageErrorKind>;
+pub type ReadResult = Result<(), PageErrorKind>;
 
 /// A folder that is removed at the end.
-pub struct Folder(pub PathBuf);
+pub struct TempFolder(pub PathBuf);
 
-impl Drop for Folder {
+impl Drop for TempFolder {
     fn drop(&mut self) {
         let _gone = std::fs::remove_dir_all(&self.0);
     }
 }
 
-pub fn folder() -> Folder {
+pub fn folder() -> TempFolder {
     static NUMBER: AtomicUsize = AtomicUsize::new(0);
     let number = NUMBER.fetch_add(1, SeqCst);
     let path = std::env::temp_dir().join(format!("farfield-page-server-{}-{number}", std::process::id()));
     std::fs::create_dir_all(&path).unwrap();
-    Folder(path)
+    TempFolder(path)
 }
 
 /// A seeded generator.
@@ -106,12 +106,12 @@ pub fn file(name: &str) -> FileRef {
 /// Results by token.
 #[derive(Default)]
 pub struct Log {
-    results: Mutex<Vec<(u64, Outcome)>>,
+    results: Mutex<Vec<(u64, ReadResult)>>,
     bell: Condvar,
 }
 
 impl Completion for Log {
-    fn complete(&self, token: u64, result: Outcome) {
+    fn complete(&self, token: u64, result: ReadResult) {
         self.results.lock().unwrap().push((token, result));
         self.bell.notify_all();
     }
@@ -123,7 +123,7 @@ impl Log {
     }
 
     /// All results, once there are so many. The order is that of their arrival.
-    pub fn wait(&self, count: usize) -> Vec<(u64, Outcome)> {
+    pub fn wait(&self, count: usize) -> Vec<(u64, ReadResult)> {
         let end = Instant::now() + Duration::from_secs(20);
         let mut results = self.results.lock().unwrap();
         while results.len() < count {
@@ -136,7 +136,7 @@ impl Log {
 }
 
 /// Reads ranges at the same time; results in their order.
-pub fn read_all(place: &RemotePlace, file: &FileRef, ranges: &[(u64, usize)]) -> Vec<(Outcome, Vec<u8>)> {
+pub fn read_all(place: &RemotePlace, file: &FileRef, ranges: &[(u64, usize)]) -> Vec<(ReadResult, Vec<u8>)> {
     read_as(place, file, ranges, ReadClass::Demand)
 }
 
@@ -145,7 +145,7 @@ pub fn read_as(
     file: &FileRef,
     ranges: &[(u64, usize)],
     class: ReadClass,
-) -> Vec<(Outcome, Vec<u8>)> {
+) -> Vec<(ReadResult, Vec<u8>)> {
     let log = Arc::new(Log::default());
     let mut memory: Vec<Vec<u8>> = ranges.iter().map(|(_, len)| vec![0xAA; *len]).collect();
     let reads = ranges.iter().zip(&mut memory).enumerate().map(|(n, ((offset, len), memory))| Read {

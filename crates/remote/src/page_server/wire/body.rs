@@ -6,9 +6,9 @@ use super::limits::{MOST_NAME, MOST_READ};
 const MAGIC: &[u8; 8] = b"farfield";
 
 /// Takes parts of a body in order.
-struct Parts<'a>(&'a [u8]);
+struct BodyParts<'a>(&'a [u8]);
 
-impl<'a> Parts<'a> {
+impl<'a> BodyParts<'a> {
     fn take(&mut self, len: usize) -> Result<&'a [u8], WireFault> {
         let Some((head, rest)) = self.0.split_at_checked(len) else {
             return Err(WireFault(format!("a body ends {} bytes early", len - self.0.len())));
@@ -70,7 +70,7 @@ impl Hello {
     /// # Errors
     /// When it is none.
     pub fn parse(body: &[u8]) -> Result<Self, WireFault> {
-        let mut parts = Parts(body);
+        let mut parts = BodyParts(body);
         if parts.take(MAGIC.len())? != MAGIC {
             return Err(WireFault("this is no client of farfield".into()));
         }
@@ -106,7 +106,7 @@ impl Credits {
     /// # Errors
     /// When it is none.
     pub fn parse(body: &[u8]) -> Result<Self, WireFault> {
-        let mut parts = Parts(body);
+        let mut parts = BodyParts(body);
         let credits = Self { requests: parts.u32()?, files: parts.u32()?, bytes: parts.u64()? };
         parts.end()?;
         if credits.requests == 0 || credits.files == 0 || credits.bytes < MOST_READ as u64 {
@@ -177,7 +177,7 @@ impl RemoteStat {
         out
     }
 
-    fn take(parts: &mut Parts<'_>) -> Result<Self, WireFault> {
+    fn take(parts: &mut BodyParts<'_>) -> Result<Self, WireFault> {
         let kind = RemoteKind::try_from(parts.u8()?)?;
         parts.take(7)?;
         Ok(Self { kind, size: parts.u64()?, modified_ns: parts.u64()? as i64, version: parts.array()? })
@@ -188,7 +188,7 @@ impl RemoteStat {
     /// # Errors
     /// When it is none.
     pub fn parse(body: &[u8]) -> Result<Self, WireFault> {
-        let mut parts = Parts(body);
+        let mut parts = BodyParts(body);
         let stat = Self::take(&mut parts)?;
         parts.end()?;
         Ok(stat)
@@ -210,7 +210,7 @@ pub fn write_names<'a>(out: &mut Vec<u8>, names: impl IntoIterator<Item = &'a st
 /// # Errors
 /// When they are none.
 pub fn read_names(body: &[u8], most: usize) -> Result<Vec<&str>, WireFault> {
-    let mut parts = Parts(body);
+    let mut parts = BodyParts(body);
     let mut names = Vec::new();
     while !parts.0.is_empty() {
         let len = parts.u16()?;
@@ -228,7 +228,7 @@ pub fn read_names(body: &[u8], most: usize) -> Result<Vec<&str>, WireFault> {
 /// # Errors
 /// When it is none.
 pub fn read_looks(body: &[u8], names: usize) -> Result<Vec<(State, RemoteStat)>, WireFault> {
-    let mut parts = Parts(body);
+    let mut parts = BodyParts(body);
     let mut looks = Vec::new();
     for _ in 0..names {
         let state = State::try_from(parts.u8()?)?;
@@ -252,7 +252,7 @@ pub fn write_entries<'a>(out: &mut Vec<u8>, entries: impl IntoIterator<Item = (R
 /// # Errors
 /// When they are none.
 pub fn read_entries(body: &[u8]) -> Result<Vec<(RemoteKind, u64, String)>, WireFault> {
-    let mut parts = Parts(body);
+    let mut parts = BodyParts(body);
     let mut entries = Vec::new();
     while !parts.0.is_empty() {
         let (kind, size, len) = (RemoteKind::try_from(parts.u8()?)?, parts.u64()?, parts.u16()?);
@@ -289,7 +289,7 @@ pub fn write_ranges(out: &mut Vec<u8>, ranges: impl IntoIterator<Item = Range>) 
 /// # Errors
 /// When they are none, or longer than a reply may be.
 pub fn read_ranges(body: &[u8], len: u32) -> Result<Vec<Range>, WireFault> {
-    let mut parts = Parts(body);
+    let mut parts = BodyParts(body);
     let mut ranges = Vec::new();
     let mut total = 0u64;
     while !parts.0.is_empty() {
@@ -339,7 +339,7 @@ impl Via {
     /// # Errors
     /// When it is none, or its slot is not in its index.
     pub fn parse(body: &[u8]) -> Result<Self, WireFault> {
-        let mut parts = Parts(body);
+        let mut parts = BodyParts(body);
         let via = Self {
             index_offset: parts.u64()?,
             index_len: parts.u32()?,
@@ -360,7 +360,7 @@ impl Via {
     /// # Errors
     /// When no file can have it.
     pub fn extent(&self, index: &[u8]) -> Result<Option<(u64, u64)>, WireFault> {
-        let mut parts = Parts(index);
+        let mut parts = BodyParts(index);
         parts.take(self.slot as usize)?;
         let (at, len) = (parts.u64()?, parts.u64()?);
         if at == NOTHING {
@@ -396,7 +396,7 @@ impl ViaFound {
     /// # Errors
     /// When it is none.
     pub fn split(body: &[u8]) -> Result<(Self, &[u8], &[u8]), WireFault> {
-        let mut parts = Parts(body);
+        let mut parts = BodyParts(body);
         let index_len = parts.u32()?;
         let (at, len) = (parts.u64()?, parts.u64()?);
         let index = parts.take(index_len as usize)?;

@@ -31,7 +31,7 @@ const CLASSES: usize = 56;
 const HALVED_AT: u32 = 1000;
 
 /// See the module.
-pub(super) struct Flow {
+pub(super) struct Traffic {
     measured: Mutex<Measured>,
     window: AtomicU64,
     rate: AtomicU64,
@@ -50,7 +50,7 @@ struct Measured {
     count: u32,
 }
 
-impl Flow {
+impl Traffic {
     pub(super) fn new() -> Self {
         let measured = Measured {
             rtt: [None; 2],
@@ -83,8 +83,15 @@ impl Flow {
         }
     }
 
-    /// A read was answered. `elsewhere`: time in the server's queue and service.
-    pub(super) fn answered(&self, bytes: u64, sent: Instant, elsewhere: Duration) {
+    /// A read was answered. `elsewhere`: time in the server's queue and service. `path`: the round trip of the line
+    /// itself, if the system knows it, without the bytes that wait in it.
+    pub(super) fn answered(
+        &self,
+        bytes: u64,
+        sent: Instant,
+        elsewhere: Duration,
+        path: impl FnOnce() -> Option<Duration>,
+    ) {
         let now = Instant::now();
         let took = now.saturating_duration_since(sent);
         let page = self.page.load(Relaxed);
@@ -103,10 +110,13 @@ impl Flow {
         };
         m.bytes += bytes;
         let passed = now.saturating_duration_since(begin);
-        let rtt = m.shortest();
-        if passed < RATE_TIME.max(rtt * 2) {
+        if passed < RATE_TIME.max(m.shortest() * 2) {
             return;
         }
+        if let Some(path) = path() {
+            m.rtt[0] = Some(m.rtt[0].map_or(path, |shortest| shortest.min(path)));
+        }
+        let rtt = m.shortest();
         let rate = m.bytes as f64 / passed.as_secs_f64();
         if m.rates.len() == RATES {
             m.rates.pop_front();
@@ -194,12 +204,12 @@ mod tests {
 
     #[test]
     fn the_window_follows_rate_and_round_trip() {
-        let flow = Flow::new();
+        let flow = Traffic::new();
         // Sixteen pages of 32 KiB each 10 ms, 40 ms after their requests, of which the server took 15.
         for _ in 0..40 {
             flow.begin(1);
             for _ in 0..16 {
-                flow.answered(32 << 10, Instant::now() - Duration::from_millis(40), Duration::from_millis(15));
+                flow.answered(32 << 10, Instant::now() - Duration::from_millis(40), Duration::from_millis(15), || None);
             }
             std::thread::sleep(Duration::from_millis(10));
         }
