@@ -6,6 +6,7 @@ use pager::error::PageErrorKind;
 use pager::place::{self, FilePin, FileRef, Place};
 use pager::source::{conformance, Buffer, Completion, Read, ReadClass};
 use remote::disk_cache::{CachedPlace, DiskCache, DiskCacheOptions};
+use remote::page_server::server::{Server as PageServer, ServerOptions};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{channel, Sender};
 use std::sync::{Arc, Mutex, Once};
@@ -60,11 +61,17 @@ fn pages(place: &dyn Place, url: &str, pages: u64) -> Vec<Result<Vec<u8>, PageEr
 
 /// One run: opens the cache, reads, and closes it again.
 fn run(folder: &Scrap, url: &str, offline: bool) -> Vec<Result<Vec<u8>, PageErrorKind>> {
+    run_and_count(folder, url, offline).0
+}
+
+/// As [`run`], with the number of hits.
+fn run_and_count(folder: &Scrap, url: &str, offline: bool) -> (Vec<Result<Vec<u8>, PageErrorKind>>, u64) {
     let options = DiskCacheOptions { bytes: 64 << 20, keep_free_percent: 0, ..DiskCacheOptions::default() };
     let cache = DiskCache::open(&folder.0, options);
     let inner = place::of(Path::new(url)).unwrap().unwrap();
     let place = CachedPlace::new(inner, cache.clone(), offline);
     let found = pages(&place, url, 20);
+    let hits = cache.counts().hits;
     assert_eq!(cache.take_notice(), None);
     drop(place);
     let mut cache = cache;
@@ -73,7 +80,7 @@ fn run(folder: &Scrap, url: &str, offline: bool) -> Vec<Result<Vec<u8>, PageErro
         cache = shared;
         std::thread::sleep(Duration::from_millis(1));
     }
-    found
+    (found, hits)
 }
 
 fn check(found: &[Result<Vec<u8>, PageErrorKind>], truth: &[u8]) {
@@ -115,4 +122,34 @@ fn a_second_run_asks_a_web_server_once() {
     server.faults(|_| ServerFault::Status(403, Vec::new()));
     let refused = run(&folder, &server.url("wing?sig=secret"), false);
     assert!(refused.iter().all(|page| matches!(page, Err(PageErrorKind::Unauthorized { .. }))), "{refused:?}");
+}
+
+#[test]
+fn a_second_run_reads_nothing_of_a_page_server() {
+    register();
+    let (folder, data) = (scrap("pages"), scrap("pages-data"));
+    std::fs::create_dir_all(&data.0).unwrap();
+    let (truth, path) = (conformance::bytes(200_000), data.0.join("wing"));
+    std::fs::write(&path, &truth).unwrap();
+    let server = PageServer::start(ServerOptions {
+        names: vec![("data".into(), data.0.clone())],
+        listen: "127.0.0.1:0".into(),
+        ..ServerOptions::default()
+    });
+    let server = server.unwrap();
+    let url = format!("farfield+tcp://{}/data/wing", server.address());
+    for hits in [0, 20, 20] {
+        let (found, counted) = run_and_count(&folder, &url, false);
+        check(&found, &truth);
+        assert_eq!(counted, hits);
+    }
+    // Another version, of the same size.
+    let other: Vec<u8> = truth.iter().map(|b| !b).collect();
+    std::fs::remove_file(&path).unwrap();
+    std::fs::write(&path, &other).unwrap();
+    let (found, counted) = run_and_count(&folder, &url, false);
+    check(&found, &other);
+    assert_eq!(counted, 0);
+    server.stop();
+    check(&run(&folder, &url, true), &other);
 }

@@ -22,7 +22,8 @@ const MOST_NOTES: usize = 16;
 /// See the module `disk_cache`. One a folder and process; shared by all places.
 ///
 /// Invariants:
-/// 1. No call fails, and none waits for a disk except [`Self::fill`] and [`Self::note_of`].
+/// 1. No call fails, and none waits for a disk except [`Self::fill`], [`Self::note_of`] and
+///    [`Self::flush`].
 pub struct DiskCache {
     state: Arc<CacheState>,
     queue: WriteQueue,
@@ -215,8 +216,9 @@ impl DiskCache {
         })
     }
 
-    /// Waits until everything that was offered is written.
-    pub fn flush(&self) {
-        self.queue.flush();
+    /// Waits until everything that was offered is written, at most so long. A process that ends without it loses what
+    /// waits; what is written is found by the next one. Returns whether everything is written.
+    pub fn flush(&self, patience: Duration) -> bool {
+        self.queue.flush(patience)
     }
 }

@@ -15,7 +15,7 @@ use super::readers::{part, HitJob, Scratch};
 use super::state::HitPiece;
 use pager::error::PageErrorKind;
 use pager::place::{Entry, FileKind, FileRef, FileStat, FileVersion, Looked, Place, TailRead, VersionPin};
-use pager::source::{Buffer, Completion, Read, ReadForm, ReadNote};
+use pager::source::{Buffer, Completion, Read, ReadClass, ReadForm, ReadNote};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -464,6 +464,11 @@ impl Place for CachedPlace {
     }
 
     fn promote(&self, tokens: &[u64], done: &Arc<dyn Completion>) {
+        // Reads of files that are being checked are not at the place yet.
+        for waiting in lock(&self.0.first).values_mut().flatten().filter(|w| Arc::ptr_eq(&w.done, done)) {
+            let promoted = waiting.reads.iter_mut().filter(|read| tokens.contains(&read.token));
+            promoted.for_each(|read| read.class = ReadClass::Demand);
+        }
         let at_place: Vec<Arc<StoringCompletion>> = lock(&self.0.at_place).iter().filter_map(Weak::upgrade).collect();
         for batch in at_place.into_iter().filter(|batch| Arc::ptr_eq(&batch.done, done)) {
             let theirs: Vec<u64> = {

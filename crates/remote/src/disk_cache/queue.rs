@@ -6,6 +6,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 enum WriteJob {
     Store(NewRecord),
@@ -79,12 +80,15 @@ impl WriteQueue {
         self.shared.1.notify_all();
     }
 
-    /// Waits until everything is written.
-    pub fn flush(&self) {
+    /// Waits until everything is written, at most so long. Returns whether it is.
+    pub fn flush(&self, patience: Duration) -> bool {
+        let end = Instant::now() + patience;
         let mut jobs = lock(&self.shared.0);
         while jobs.thread.is_some() && (jobs.busy || !jobs.jobs.is_empty()) {
-            jobs = self.shared.1.wait(jobs).unwrap_or_else(PoisonError::into_inner);
+            let Some(left) = end.checked_duration_since(Instant::now()) else { return false };
+            jobs = self.shared.1.wait_timeout(jobs, left).unwrap_or_else(PoisonError::into_inner).0;
         }
+        true
     }
 }
 

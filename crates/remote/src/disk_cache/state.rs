@@ -15,8 +15,8 @@ use std::time::Duration;
 const MOST_PIECES: usize = 64;
 /// Open files of segments.
 const MOST_OPEN: usize = 128;
-/// Time for the lock of the folder when a cache is opened; other processes hold it for milliseconds, or tenths of a
-/// second where used records are copied.
+/// Time for the lock of the folder when a cache is opened. Other processes hold it for milliseconds, or tenths of a
+/// second while they copy used records.
 pub(super) const PATIENCE: Duration = Duration::from_millis(300);
 
 /// The limits of a cache.

@@ -235,7 +235,8 @@ impl CacheWriter {
                     Ok(_) | Err(WriteRefusal::Now | WriteRefusal::Disk) => Ok(()),
                 }
             }
-            Ok(None) => self.state.refresh(false).map(drop),
+            // Segments of processes that ended are read as they are.
+            Ok(None) => self.state.refresh(true).map(drop),
             Err(e) => self.state.refresh(true).and(Err(e)),
         }
     }

@@ -1,6 +1,6 @@
 //! Processes that are killed while they write, and processes at the same time.
 
-use super::{cases, get, key, open, put, scrap, size, small, truth, Dice, Scrap};
+use super::{cases, flush, get, key, open, put, scrap, size, small, truth, Dice, Scrap};
 use crate::disk_cache::DiskCache;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -37,7 +37,7 @@ fn write(cache: &DiskCache, dice: &mut Dice) {
     let (file, page) = (key(dice.below(FILES)), dice.below(PAGES) * 4096);
     put(cache, file, page, 1 + dice.below(30_000) as usize);
     if dice.below(3) == 0 {
-        cache.flush();
+        flush(cache);
     }
 }
 
@@ -64,7 +64,7 @@ fn a_child_that_writes() {
     }
     for _ in 0..60 {
         write(&cache, &mut dice);
-        cache.flush();
+        flush(&cache);
         sound(&cache);
     }
     let notice = cache.take_notice().unwrap();

@@ -1,7 +1,7 @@
 //! Files that are not as they were written: a miss, and never a wrong byte.
 
 use super::super::{clear, info};
-use super::{files, get, key, open, put, scrap, size, small, truth, Dice, Scrap};
+use super::{files, flush, get, key, open, put, scrap, size, small, truth, Dice, Scrap};
 use crate::disk_cache::DiskCache;
 use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use std::sync::Arc;
 fn filled(folder: &Scrap) {
     let cache = open(folder, small());
     (0..40u64).for_each(|n| put(&cache, key(n % 4), n * 10_000, 3000 + n as usize));
-    cache.flush();
+    flush(&cache);
     assert_eq!((cache.counts().stored, cache.take_notice()), (40, None));
 }
 
@@ -102,7 +102,7 @@ fn a_segment_that_another_process_removed_is_a_miss() {
     files(&folder.0.join("cache")).iter().for_each(|(path, _)| std::fs::remove_file(path).unwrap());
     assert_eq!((sound(&opened), opened.take_notice()), (0, None));
     put(&opened, key(0), 0, 3000);
-    opened.flush();
+    flush(&opened);
     assert!(sound(&opened) == 1);
 }
 
@@ -117,7 +117,7 @@ fn a_folder_that_is_cleared_by_hand_is_filled_again() {
     drop(opened);
     let opened = open(&folder, small());
     put(&opened, key(9), 0, 3000);
-    opened.flush();
+    flush(&opened);
     assert!(sound(&opened) == 40 && get(&opened, key(9), 0, 3000).is_some());
     assert_eq!(clear(&folder.0.join("cache")).unwrap().growing, 1);
     assert_eq!((sound(&opened), opened.take_notice(), opened.counts().faults), (0, None, 0));
@@ -126,7 +126,7 @@ fn a_folder_that_is_cleared_by_hand_is_filled_again() {
     // Enough for another segment, whose creation looks at the folder.
     for n in 0..20 {
         put(&opened, key(8), n * 30_000, 30_000);
-        opened.flush();
+        flush(&opened);
     }
     assert!((15..20).all(|n| get(&opened, key(8), n * 30_000, 30_000).is_some()));
     assert_eq!((opened.take_notice(), opened.counts().faults), (None, 0));
@@ -147,7 +147,7 @@ fn foreign_files_stay() {
     let opened = open(&folder, small());
     for n in 0..600u64 {
         put(&opened, key(9), n * 32_768, 32_768);
-        opened.flush();
+        flush(&opened);
     }
     assert!(opened.counts().evicted > 10);
     drop(opened);
@@ -174,7 +174,7 @@ fn folders_that_cannot_be_used_are_misses() {
         }
         let cache = DiskCache::open(&path, small());
         put(&cache, key(0), 0, 100);
-        cache.flush();
+        flush(&cache);
         assert_eq!(get(&cache, key(0), 0, 100), None);
         let notice = cache.take_notice().unwrap();
         assert!(notice.contains(message), "{notice}");
@@ -182,7 +182,7 @@ fn folders_that_cannot_be_used_are_misses() {
     }
     let made = open(&folder, small());
     put(&made, key(0), 0, 100);
-    made.flush();
+    flush(&made);
     drop(made);
     let mode = |path: &std::path::Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
     let cache = folder.0.join("cache");

@@ -2,7 +2,7 @@
 
 use super::super::format::{file_name, FileKey, RecordRow, SegmentKind, SegmentName, HEADER, ROW, SEGMENT, TRAILER};
 use super::super::CachedPlace;
-use super::{key, open, scrap, truth};
+use super::{flush, key, open, scrap, truth};
 use crate::disk_cache::{DiskCache, DiskCacheOptions};
 use pager::error::PageErrorKind;
 use pager::place::mirror::Mirror;
@@ -123,7 +123,7 @@ fn a_hit_takes() {
     let key = FileKey { file: DiskCache::file(&place.describe(), path), version: version.digest() };
     let (pages, start) = (6400u64, Instant::now());
     (0..pages).for_each(|n| cache.store(key, n << 15, truth(key, n << 15, PAGE)));
-    cache.flush();
+    flush(&cache);
     println!("stored {pages} records of 32 KiB in {:?} with making their bytes", start.elapsed());
     let file = FileRef { path: path.into(), base: 0, pin: Arc::new(FilePin::known(version)) };
     for (name, cold) in [("warm", false), ("cold", true), ("warm", false)] {

@@ -1,6 +1,6 @@
 //! Limits of bytes, of the disk, of memory, and what stays within them.
 
-use super::{files, get, key, open, put, scrap, size, small, truth};
+use super::{files, flush, get, key, open, put, scrap, size, small, truth};
 use crate::disk_cache::{info, DiskCache, DiskCacheOptions};
 use std::path::Path;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ fn page(cache: &DiskCache, n: u64) -> bool {
 
 fn store(cache: &DiskCache, n: u64) {
     put(cache, key(n % 7), n * PAGE as u64, PAGE);
-    cache.flush();
+    flush(cache);
 }
 
 #[test]
@@ -46,6 +46,26 @@ fn the_limit_holds_also_over_restarts() {
     let none = open(&folder, DiskCacheOptions { bytes: 0, ..small() });
     store(&none, n);
     assert!(!page(&none, n) && none.take_notice().is_none());
+}
+
+/// A process that ends without closing its cache leaves a segment that nobody writes.
+#[test]
+fn what_ended_processes_left_is_read_without_storing() {
+    let folder = scrap("left");
+    let cache = open(&folder, small());
+    store(&cache, 1);
+    let (from, to) = (folder.0.join("cache"), folder.0.join("copy"));
+    std::fs::create_dir(&to).unwrap();
+    std::fs::set_permissions(&to, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
+    for (path, _) in files(&from) {
+        std::fs::copy(&path, to.join(path.file_name().unwrap())).unwrap();
+    }
+    let reading = DiskCache::open(&to, DiskCacheOptions { bytes: 0, ..small() });
+    assert!(page(&reading, 1) && reading.take_notice().is_none());
+    assert!(files(&to).iter().any(|(path, _)| path.extension().is_some_and(|e| e == "open")), "it is as it was");
+    drop(reading);
+    assert!(page(&DiskCache::open(&to, small()), 1));
+    assert!(!files(&to).iter().any(|(path, _)| path.extension().is_some_and(|e| e == "open")));
 }
 
 #[test]
@@ -110,7 +130,7 @@ fn a_full_queue_drops_and_never_waits() {
         cache.store(key(0), n * PAGE as u64, bytes.clone());
     }
     let took = start.elapsed();
-    cache.flush();
+    flush(&cache);
     let counts = cache.counts();
     assert!(counts.dropped > 0 && counts.stored > 0 && counts.dropped + counts.stored == 2000, "{counts:?}");
     assert!(took < Duration::from_secs(2), "{took:?}");

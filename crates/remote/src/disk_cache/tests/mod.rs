@@ -13,6 +13,7 @@ use super::{DiskCache, DiskCacheOptions};
 use pager::source::Buffer;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A folder that is removed.
 pub struct Scrap(pub PathBuf);
@@ -72,6 +73,10 @@ pub fn get(cache: &DiskCache, key: FileKey, offset: u64, len: usize) -> Option<V
 
 pub fn put(cache: &DiskCache, key: FileKey, offset: u64, len: usize) {
     cache.store(key, offset, truth(key, offset, len));
+}
+
+pub fn flush(cache: &DiskCache) {
+    assert!(cache.flush(Duration::from_secs(60)));
 }
 
 /// All files of a folder, by name.

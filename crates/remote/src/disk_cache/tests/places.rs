@@ -168,7 +168,7 @@ fn any_reads_in_any_order_give_the_truth() {
                 });
             }
         });
-        cache.flush();
+        super::flush(&cache);
         let counts = cache.counts();
         hits += counts.hits;
         assert_eq!((counts.faults, cache.take_notice()), (0, None));
@@ -193,7 +193,7 @@ fn a_second_run_asks_once_a_file() {
             for ((from, len), (result, got)) in ranges.iter().zip(read_many(&place, &wing, &ranges)) {
                 assert!(result.is_ok() && got == truth[*from as usize..*from as usize + len]);
             }
-            cache.flush();
+            super::flush(&cache);
         }
         // A file of a table of pins, whose length was told.
         let chunk = at.with("c/0", Arc::<PinTable>::default().file(0));
@@ -223,7 +223,7 @@ fn bytes_of_an_old_version_are_never_given_out() {
         for part in 0..5u64 {
             assert_eq!(read(&place, &at.file("a"), part * 10_000, 10_000).unwrap(), vec![round; 10_000]);
         }
-        cache.flush();
+        super::flush(&cache);
         let file = at.file("a");
         // Replaced while it is open: old bytes from the disk, or an error, but nothing mixed.
         assert_eq!(read(&place, &file, 0, 10).unwrap(), vec![round; 10]);
@@ -304,7 +304,7 @@ fn the_newest_note_counts() {
     for n in [1u64, 2, 1, 1, 3, 2] {
         let bytes = super::super::notes::NameNote::There(stat(n)).bytes().unwrap();
         cache.note("stat", &place.describe(), Path::new("x://host/a"), bytes.clone());
-        cache.flush();
+        super::flush(&cache);
         assert_eq!(cache.note_of("stat", &place.describe(), Path::new("x://host/a")), Some(bytes));
     }
     assert_eq!(cache.counts().stored, 5, "what is newest is not stored again");
@@ -333,7 +333,7 @@ fn faults_of_the_place_pass_and_a_faster_server_is_asked() {
     let (cache, place) = at.open(false);
     let file = at.file("a");
     read(&place, &file, 0, 32_768).unwrap();
-    cache.flush();
+    super::flush(&cache);
     let refused = PageErrorKind::Unauthorized { server: "host".into(), message: "403".into() };
     let kind = refused.clone();
     at.mirror.set(MirrorOptions { fault: Some(Arc::new(move |_| Some(kind.clone()))), ..MirrorOptions::default() });

@@ -21,13 +21,16 @@ struct Asked {
     promoted: Mutex<Vec<u64>>,
     /// Reads that wait.
     held: Mutex<Vec<(Read, Arc<dyn Completion>)>>,
+    /// Checks that wait.
+    looks: Mutex<Vec<(Vec<PathBuf>, Looked)>>,
     hold: bool,
 }
 
 impl Asked {
     fn new(inner: Arc<dyn Place>, hold: bool) -> Arc<Self> {
-        let (tails, promoted, held) = (Mutex::default(), Mutex::default(), Mutex::default());
-        Arc::new(Self { inner, tails, promoted, held, hold })
+        let (tails, promoted) = (Mutex::default(), Mutex::default());
+        let (held, looks) = (Mutex::default(), Mutex::default());
+        Arc::new(Self { inner, tails, promoted, held, looks, hold })
     }
 }
 
@@ -72,7 +75,10 @@ impl Place for Asked {
         Ok(())
     }
     fn look(&self, paths: Vec<PathBuf>, then: Looked) {
-        self.inner.look(paths, then);
+        match self.hold {
+            true => self.looks.lock().unwrap().push((paths, then)),
+            false => self.inner.look(paths, then),
+        }
     }
     fn list(&self, folder: &Path, most: usize) -> Result<Vec<Entry>, PageErrorKind> {
         self.inner.list(folder, most)
@@ -156,6 +162,43 @@ fn promotions_and_notes_pass_through() {
     assert_eq!(*asked.promoted.lock().unwrap(), [2], "it is done");
 }
 
+#[test]
+fn what_waits_for_a_check_is_promoted_before_it_is_asked_for() {
+    let at = Setting::new("waiting");
+    at.write("a", &[1; 1000]);
+    {
+        let cache = super::open(&at.folder, super::small());
+        let place = CachedPlace::new(Asked::new(at.mirror.clone(), false), cache.clone(), false);
+        read(&place, &at.file("a"), 0, 100).unwrap();
+        close(cache, place);
+    }
+    let asked = Asked::new(at.mirror.clone(), true);
+    let place = CachedPlace::new(asked.clone(), super::open(&at.folder, super::small()), false);
+    struct Nobody;
+    impl Completion for Nobody {
+        fn complete(&self, _: u64, _: Result<(), PageErrorKind>) {}
+    }
+    let done: Arc<dyn Completion> = Arc::new(Nobody);
+    let (mut memory, file) = (vec![0u8; 1000], at.file("a"));
+    for token in [1, 2] {
+        let buffers = vec![Buffer { ptr: memory.as_mut_ptr(), len: 500 }];
+        place.submit(&file, vec![Read { token, offset: 300, buffers, class: ReadClass::Prefetch }], &done);
+    }
+    place.promote(&[2], &done);
+    let mut looks = std::mem::take(&mut *asked.looks.lock().unwrap());
+    assert_eq!(looks.len(), 1, "one check for both");
+    let (paths, then) = looks.remove(0);
+    at.mirror.look(paths, then);
+    let end = std::time::Instant::now() + Duration::from_secs(10);
+    while asked.held.lock().unwrap().len() < 2 {
+        assert!(std::time::Instant::now() < end);
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let mut classes: Vec<_> = asked.held.lock().unwrap().iter().map(|(read, _)| (read.token, read.class)).collect();
+    classes.sort_by_key(|(token, _)| *token);
+    assert_eq!(classes, [(1, ReadClass::Prefetch), (2, ReadClass::Demand)]);
+}
+
 struct Chunks(String);
 
 impl FileNames for Chunks {
@@ -220,7 +263,7 @@ fn datasets_open_from_the_disk() {
                     source_bytes(&*folder, folder.place(n) + 500, 2000).unwrap(),
                     truth[from + 500..from + 2500]
                 );
-                cache.flush();
+                super::flush(&cache);
                 assert_eq!(source_bytes(&*folder, folder.place(n) + 600, 10).unwrap(), truth[from + 600..from + 610]);
             }
         }
