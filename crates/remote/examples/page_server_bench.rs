@@ -1,7 +1,7 @@
 //! Pages a second, and processor time of both ends, over loopback.
 //!
-//! `page_server_bench [MIB [PAGES [PAGE_BYTES]]]` serves a file of so many MiB from a process of its own and reads so
-//! many pages at random places, at depths 1 and 64, without and with TLS. `page_server_bench connections N` says the
+//! `page_server_bench [MIB [PAGES [PAGE_BYTES]]]` serves a file from a process of its own. It reads pages at random
+//! places, at depths 1 and 64, without and with TLS. `page_server_bench connections N` says the
 //! server's memory for so many clients. `page_server_bench serve FILE ADDRESS` and, elsewhere, `page_server_bench line
 //! ADDRESS PIN TOKEN SECONDS` measure a line: prefetches as many as the place has room for, and a demand each 50 ms.
 

@@ -16,7 +16,7 @@ const MOST_PART: usize = 4 << 20;
 /// Receives the bytes of an answer.
 pub(super) type Then = Box<dyn FnOnce(Result<Vec<u8>, PageErrorKind>) + Send>;
 
-/// What is wanted.
+/// Its subject.
 pub(super) enum What {
     /// Bytes of a file, into the pager's buffers.
     Read { file: FileRef, read: Read, done: Arc<dyn Completion> },

@@ -1,7 +1,7 @@
 //! Making a connection: name, TCP, TLS, HELLO.
 
 use super::super::wire::{seed, Credits, Hello, Op, Reply, Request, State, ALPN, DEFAULT_PORT, VERSION};
-use super::address::{ServerAddress, SCHEME};
+use super::address::{ServerAddress, PLAIN_SCHEME, SCHEME};
 use super::credentials::Credentials;
 use super::link::{error_of, ServerLink};
 use super::options::ClientOptions;
@@ -135,7 +135,8 @@ fn agree(mut tls: ClientConnection, mut socket: &TcpStream, server: &str) -> Res
                 PageErrorKind::Unauthorized { server: server(), message: message.clone() }
             }
             Some(rustls::Error::InvalidMessage(_)) => {
-                PageErrorKind::Protocol { server: server(), message: "it does not speak TLS".into() }
+                let message = format!("it does not speak TLS; a server on this machine is read by {PLAIN_SCHEME}://");
+                PageErrorKind::Protocol { server: server(), message }
             }
             Some(other) => PageErrorKind::Protocol { server: server(), message: other.to_string() },
         };

@@ -1,4 +1,4 @@
-//! What a client shows to a server, and why it believes it.
+//! Credentials: the token for a server, and the reason to believe it.
 
 use super::super::secure::{Fingerprint, Token, Trust};
 use super::address::ServerAddress;

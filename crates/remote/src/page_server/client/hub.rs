@@ -1,4 +1,4 @@
-//! The connections of a server, and what waits for them.
+//! The connections of a server, and the asks that wait for them.
 
 use super::super::wire::Urgency;
 use super::address::ServerAddress;
@@ -151,6 +151,10 @@ impl Hub {
 
     fn put_back(&self, asks: Vec<Ask>) {
         let mut state = self.state();
+        if state.closed {
+            drop(state);
+            return asks.into_iter().for_each(|ask| self.fail(ask, self.closed_error()));
+        }
         for ask in asks.into_iter().rev() {
             state.queues[ask.urgency() as usize].push_front(ask);
             self.queued.fetch_add(1, Relaxed);
@@ -319,12 +323,17 @@ impl Hub {
     /// Ends asks that have waited for the server too long.
     pub(super) fn expire(&self, now: Instant) {
         let mut state = self.state();
-        let most = if state.reached { self.options.network_timeout } else { self.options.first_timeout };
+        let reached = state.reached;
+        let most = if reached { self.options.network_timeout } else { self.options.first_timeout };
+        // Before the first connection, the search for its name counts, too.
+        let waits = |ask: &Ask| {
+            let since = ask.failed.or((!reached).then_some(ask.begun));
+            since.map_or(Duration::ZERO, |since| now.saturating_duration_since(since))
+        };
         let mut expired = Vec::new();
         for queue in &mut state.queues {
-            let (over, stay) = std::mem::take(queue).into_iter().partition::<VecDeque<Ask>, _>(|ask| {
-                ask.failed.is_some_and(|at| now.saturating_duration_since(at) >= most)
-            });
+            let all = std::mem::take(queue).into_iter();
+            let (over, stay) = all.partition::<VecDeque<Ask>, _>(|ask| waits(ask) >= most);
             *queue = stay;
             expired.extend(over);
         }
@@ -334,9 +343,9 @@ impl Hub {
         drop(state);
         for ask in expired {
             let server = self.server.clone();
-            let passed = ask.failed.map_or(Duration::ZERO, |at| now.saturating_duration_since(at));
-            let tried = format!("{} times in {:.1} s", attempts.max(ask.tries).max(1), passed.as_secs_f64());
-            let text = last.as_ref().map_or_else(|| "no connection".to_owned(), LinkError::text);
+            let passed = waits(&ask).as_secs_f64();
+            let tried = format!("{} times in {passed:.1} s", attempts.max(ask.tries).max(1));
+            let text = last.as_ref().map_or_else(|| "it has not answered yet".to_owned(), LinkError::text);
             let kind = match &last {
                 Some(LinkError::Slow(_)) => PageErrorKind::TimedOut { server, tried, last: text },
                 _ => PageErrorKind::Unreachable { server, tried, last: text },

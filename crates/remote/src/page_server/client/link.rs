@@ -1,4 +1,4 @@
-//! One connection: what went out on it and is not answered.
+//! One connection, and its requests without an answer.
 
 use super::super::wire::{seed, Credits, Op, Request, State};
 use super::ask::Ask;
@@ -104,7 +104,7 @@ impl ServerLink {
         self.up.store(true, Relaxed);
     }
 
-    /// What it may owe. Each ask may need an OPEN, so asks are half of the requests, and some are left for PING.
+    /// Sets the most that it may owe. Each ask may need an OPEN, so asks are half of the requests, and some are left for PING.
     pub(super) fn set_credits(&self, credits: &Credits) {
         self.most.store((credits.requests / 2).saturating_sub(2).max(1), Relaxed);
         self.most_bytes.store(credits.bytes, Relaxed);

@@ -2,8 +2,8 @@
 //!
 //! *Theory.* A read goes out at once on the connection with the least under way. Its bytes go from the socket into the
 //! pager's frame, and their checksum is computed there. How much is under way follows from what is measured: three
-//! times the rate times the shortest round trip. A connection that fails gives its reads to another one, so a read ends
-//! with its bytes, with an error of the data, or when the server could not be reached for the network timeout.
+//! times the rate times the shortest round trip. A connection that fails gives its reads to another one. So a read ends
+//! with its bytes, with an error of the data, or after the network timeout.
 //!
 //! *Practice.* One set of connections for each server, with a thread for each connection that only receives.
 //!

@@ -1,4 +1,4 @@
-//! How patient a client is.
+//! Deadlines of a client.
 
 use std::time::Duration;
 

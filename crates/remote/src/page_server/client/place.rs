@@ -119,7 +119,7 @@ impl RemotePlace {
         PageErrorKind::Protocol { server: self.hub.server.clone(), message: fault.to_string() }
     }
 
-    /// What was measured: the shortest round trip in seconds, bytes a second, bytes of the window, connections.
+    /// Measurements: the shortest round trip in seconds, bytes a second, bytes of the window, connections.
     pub fn measured(&self) -> (f64, u64, u64, usize) {
         let (rtt, rate, window) = self.hub.traffic.state();
         (rtt.as_secs_f64(), rate, window, self.hub.state().links.len())

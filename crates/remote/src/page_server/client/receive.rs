@@ -20,7 +20,7 @@ const STEP: usize = 256 << 10;
 /// Versions that may overtake one read.
 const MOST_CHANGES: u32 = 3;
 
-/// Why a connection ended.
+/// The reason why a connection ended.
 #[derive(Clone, Debug)]
 pub(super) enum LinkError {
     /// It was lost, or could not be made.
@@ -62,7 +62,7 @@ impl From<WireFault> for LinkError {
 /// The callback of an answered ask.
 pub(super) type Finish = Box<dyn FnOnce() + Send>;
 
-/// What becomes of an ask.
+/// The end of an ask, or its next attempt.
 pub(super) enum ReplyOutcome {
     /// It is answered; the callback is all that is left of it. Bytes, time since it was sent, time at the server.
     Done(Finish, u64, std::time::Instant, Duration),

@@ -1,4 +1,4 @@
-//! How much may be under way: measured round trips and rates.
+//! The window of bytes under way, from measured round trips and rates.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -21,8 +21,12 @@ const MOST_WINDOW: u64 = 256 << 20;
 const RTT_TIME: Duration = Duration::from_secs(10);
 /// Measured rates of which the largest counts.
 const RATES: usize = 10;
+/// Rates of which the largest is left out.
+const SOME_RATES: usize = 4;
 /// Least time of a measured rate.
 const RATE_TIME: Duration = Duration::from_millis(5);
+/// The same in round trips: what a lost packet held back comes at once, and would pass for a faster line.
+const RATE_TRIPS: u32 = 4;
 /// Bytes under way for each connection.
 const LINK_WINDOW: u64 = 2 << 20;
 /// Classes of latencies: two for each power of two of microseconds.
@@ -110,7 +114,7 @@ impl Traffic {
         };
         m.bytes += bytes;
         let passed = now.saturating_duration_since(begin);
-        if passed < RATE_TIME.max(m.shortest() * 2) {
+        if passed < RATE_TIME.max(m.shortest() * RATE_TRIPS) {
             return;
         }
         if let Some(path) = path() {
@@ -123,7 +127,7 @@ impl Traffic {
         }
         m.rates.push_back(rate);
         (m.begin, m.bytes) = (Some(now), 0);
-        let rate = m.rates.iter().copied().fold(0.0, f64::max);
+        let rate = m.rate();
         drop(m);
         self.rate.store(rate as u64, Relaxed);
         let of_line = (3.0 * rate * rtt.as_secs_f64()) as u64;
@@ -170,6 +174,19 @@ impl Traffic {
 impl Measured {
     fn shortest(&self) -> Duration {
         self.rtt.iter().flatten().min().copied().unwrap_or_default()
+    }
+
+    /// The largest rate but one, while there are some.
+    fn rate(&self) -> f64 {
+        let mut largest = [0.0f64; 2];
+        for rate in &self.rates {
+            if *rate > largest[0] {
+                largest = [*rate, largest[0]];
+            } else if *rate > largest[1] {
+                largest[1] = *rate;
+            }
+        }
+        largest[usize::from(self.rates.len() >= SOME_RATES)]
     }
 
     fn note_latency(&mut self, took: Duration) {

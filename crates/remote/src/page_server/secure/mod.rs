@@ -1,4 +1,4 @@
-//! Who may connect to whom: tokens, certificates, and their checks.
+//! Tokens, certificates, and their checks.
 
 mod certificate;
 mod hex;

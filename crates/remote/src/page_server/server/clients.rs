@@ -1,4 +1,4 @@
-//! Who is connected: clients by their token, else by their address, and the limits of connections.
+//! Clients, by their token or else by their address, and the limits of connections.
 
 use super::super::secure::{TokenHash, TokenList};
 use super::super::wire::Hello;

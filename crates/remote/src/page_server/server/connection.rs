@@ -34,7 +34,7 @@ impl Outgoing {
         HEAD + self.body.len()
     }
 
-    /// What is left of it.
+    /// Its bytes that are not written yet.
     fn rest(&self) -> [&[u8]; 2] {
         let of_head = self.written.min(HEAD);
         [&self.head[of_head..], &self.body[self.written - of_head..]]
@@ -80,7 +80,7 @@ pub(super) struct Connection {
     pub(super) owed: u32,
     pub(super) owed_bytes: u64,
     pub(super) owed_bodies: usize,
-    /// What it may owe, and what it might before that shrank.
+    /// The most that it may owe, and the same before it shrank.
     pub(super) credits: Credits,
     pub(super) granted_before: Option<(Credits, Instant)>,
     /// Begin of its stage, last bytes from it, last bytes that it took.

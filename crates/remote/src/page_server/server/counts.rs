@@ -1,4 +1,4 @@
-//! What a server has done.
+//! Counts of a server since its start.
 
 use super::super::wire::Op;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -12,6 +12,8 @@ macro_rules! counts {
             pub(super) begin: Instant,
             requests: [AtomicU64; Op::ALL.len()],
             congestion: Mutex<String>,
+            /// When the rate was last looked at, and the bytes until then.
+            looked: Mutex<(Instant, u64, f64)>,
             $($(#[$doc])* pub(super) $name: AtomicU64),*
         }
 
@@ -21,6 +23,7 @@ macro_rules! counts {
                     begin: Instant::now(),
                     requests: std::array::from_fn(|_| AtomicU64::new(0)),
                     congestion: Mutex::default(),
+                    looked: Mutex::new((Instant::now(), 0, 0.0)),
                     $($name: AtomicU64::new(0)),*
                 }
             }
@@ -53,6 +56,17 @@ impl Counts {
 
     pub(super) fn set_congestion(&self, name: String) {
         *self.congestion.lock().unwrap_or_else(PoisonError::into_inner) = name;
+    }
+
+    /// Bytes a second since this was last asked, at least a second ago.
+    pub(super) fn rate(&self) -> f64 {
+        let mut looked = self.looked.lock().unwrap_or_else(PoisonError::into_inner);
+        let (now, bytes) = (Instant::now(), self.bytes.load(Relaxed));
+        let passed = now.saturating_duration_since(looked.0).as_secs_f64();
+        if passed >= 1.0 {
+            *looked = (now, bytes, (bytes - looked.1) as f64 / passed);
+        }
+        looked.2
     }
 
     pub(super) fn congestion(&self) -> String {

@@ -23,7 +23,7 @@ impl EventLoop {
         while let Some((head, after)) = rest.split_first_chunk::<HEAD>() {
             let request = match Request::parse(head) {
                 Ok(request) => request,
-                Err(fault) => return self.breach(id, 0, &fault),
+                Err(fault) => return self.breach(id, None, &fault),
             };
             let Some((body, after)) = after.split_at_checked(request.body as usize) else { break };
             rest = after;
@@ -41,9 +41,10 @@ impl EventLoop {
     }
 
     /// Ends a connection that broke the protocol, and says why.
-    fn breach(&mut self, id: u64, seq: u32, fault: &WireFault) {
+    fn breach(&mut self, id: u64, job: Option<&QueuedRequest>, fault: &WireFault) {
         self.shared.counts.faults.fetch_add(1, Relaxed);
-        self.end_with(id, seq, 0, State::BadRequest, &fault.0);
+        let (seq, seed) = job.map_or((0, 0), |job| (job.request.seq, job.seed));
+        self.end_with(id, seq, seed, State::BadRequest, &fault.0);
     }
 
     /// The last reply of a connection.
@@ -65,7 +66,7 @@ impl EventLoop {
         match (connection.stage, op) {
             (Stage::Hello, Op::Hello) => return self.hello(id, &job),
             (Stage::Ready, Op::Hello) => {
-                self.breach(id, seq, &WireFault("a second HELLO".into()));
+                self.breach(id, Some(&job), &WireFault("a second HELLO".into()));
                 return false;
             }
             (Stage::Ready, _) => {}
@@ -132,11 +133,11 @@ impl EventLoop {
             Ok(hello) if hello.version == VERSION => hello,
             Ok(hello) => {
                 let told = format!("this server speaks version {VERSION}, and not {}", hello.version);
-                self.breach(id, job.request.seq, &WireFault(told));
+                self.breach(id, Some(job), &WireFault(told));
                 return false;
             }
             Err(fault) => {
-                self.breach(id, job.request.seq, &fault);
+                self.breach(id, Some(job), &fault);
                 return false;
             }
         };
@@ -164,10 +165,10 @@ impl EventLoop {
         let number = job.request.file;
         let at_once = answer::open(&self.shared.files, &job.body, true);
         let Some(slot) = self.slot(id, number) else {
-            return self.breach(id, job.request.seq, &WireFault(format!("there is no number {number} for files")));
+            return self.breach(id, Some(&job), &WireFault(format!("there is no number {number} for files")));
         };
         if matches!(slot, Some(Slot::Opening(_))) {
-            return self.breach(id, job.request.seq, &WireFault(format!("number {number} is being opened already")));
+            return self.breach(id, Some(&job), &WireFault(format!("number {number} is being opened already")));
         }
         match at_once {
             Some(answer) => {
@@ -226,7 +227,7 @@ impl EventLoop {
                 };
                 let mut reading = match Reading::new(&job.request, &job.body, file) {
                     Ok(reading) => reading,
-                    Err(fault) => return self.breach(id, job.request.seq, &fault),
+                    Err(fault) => return self.breach(id, Some(&job), &fault),
                 };
                 if let Some(answer) = reading.go_on(&self.shared.files, true) {
                     self.shared.counts.from_cache.fetch_add(1, Relaxed);
@@ -286,7 +287,7 @@ impl EventLoop {
             }
             State::BadRequest => {
                 let fault = WireFault(String::from_utf8_lossy(&answer.body).into_owned());
-                return self.breach(id, job.request.seq, &fault);
+                return self.breach(id, Some(&job), &fault);
             }
             _ => {}
         }

@@ -18,7 +18,7 @@ const MOST_OPEN: usize = 4096;
 pub(super) struct ServedFile {
     name: String,
     state: FileState,
-    /// What clients are told of it.
+    /// Its state in the words of the protocol.
     pub(super) told: RemoteStat,
     open: Mutex<Option<Arc<File>>>,
 }

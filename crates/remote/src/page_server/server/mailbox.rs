@@ -1,4 +1,4 @@
-//! What other threads hand to an event loop.
+//! Letters from other threads to an event loop.
 
 use super::answer::Answer;
 use super::schedule::QueuedRequest;

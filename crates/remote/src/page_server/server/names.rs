@@ -51,7 +51,7 @@ impl FileState {
         }
     }
 
-    /// What clients are told of it.
+    /// Its state in the words of the protocol.
     pub(super) fn told(&self) -> RemoteStat {
         let words = [self.device, self.inode, self.size, self.modified_ns as u64, self.changed_ns as u64];
         let bytes: Vec<u8> = words.iter().flat_map(|w| w.to_le_bytes()).collect();
@@ -77,7 +77,7 @@ pub(super) struct Names(Vec<Root>);
 /// The reason why a name was not opened.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub(super) enum NotOpened {
-    /// What the client is told.
+    /// The state for the client.
     State(State),
     /// It would wait for the disk, which the caller did not want.
     WouldWait,
@@ -186,7 +186,7 @@ fn is_component(name: &str) -> bool {
     !name.is_empty() && name != "." && name != ".." && !name.contains('/') && !name.contains('\0')
 }
 
-/// What a client is told of a failed lookup.
+/// The state of a reply for a failed lookup.
 fn refused(e: &io::Error) -> State {
     match e.raw_os_error() {
         Some(libc::ENOENT) => State::Missing,

@@ -1,6 +1,6 @@
-//! Whose request is answered next: deficit round robin over clients, demand before prefetch within one.
+//! The order of replies: deficit round robin over clients, demand before prefetch within one.
 //!
-//! *Theory.* Each client in turn may take as many bytes as the others, whatever the number and size of its requests. A
+//! *Theory.* Each client in turn may take as many bytes as the others, at any number and size of its requests. A
 //! client with connections on several event loops has a part of its share on each, so many connections gain nothing. A
 //! line whose socket is full has no turn: its replies wait here, where a demand overtakes them.
 
@@ -68,7 +68,7 @@ pub(super) struct Schedule {
     waiting: usize,
 }
 
-/// What is next.
+/// The next step.
 pub(super) enum NextRequest {
     /// A request of a line.
     Request(u64, QueuedRequest),

@@ -1,4 +1,4 @@
-//! What all threads of a server share.
+//! The state that all threads of a server share.
 
 use super::clients::Clients;
 use super::counts::Counts;

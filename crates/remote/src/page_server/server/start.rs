@@ -24,7 +24,7 @@ const MOST_LOOPS: usize = 4;
 /// Connections that the kernel holds until they are accepted.
 const BACKLOG: i32 = 1024;
 
-/// How a server serves.
+/// Options of a server.
 #[derive(Debug)]
 pub struct ServerOptions {
     /// Names, and the folders or files that they stand for.
@@ -69,7 +69,7 @@ impl Default for ServerOptions {
 /// The reason why a server did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum ServerError {
-    /// The options would serve whoever comes.
+    /// The options would serve anyone.
     #[error("{0}")]
     Insecure(String),
     /// There is nothing to serve, or the memory is too small.

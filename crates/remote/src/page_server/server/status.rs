@@ -35,8 +35,7 @@ pub(super) fn status(shared: &ServerShared) -> Value {
         for (name, _, value) in counts.named() {
             fields.insert(name.to_owned(), value.into());
         }
-        let rate = counts.bytes.load(Relaxed) as f64 / seconds.max(1e-3);
-        fields.insert("bytes_per_second".to_owned(), json!(rate));
+        fields.insert("bytes_per_second".to_owned(), json!(counts.rate()));
     }
     out
 }

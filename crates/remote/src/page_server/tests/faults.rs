@@ -131,7 +131,7 @@ fn a_file_that_changes_is_never_mixed() {
             }
         }
         assert!(good > 0 && failed > 0, "{what}: {good} {failed}");
-        // Whoever opens it now sees the new version alone.
+        // A later opening sees the new version alone.
         let now = read(&place, &file("a"), 0, 1000);
         match what {
             "deleted" => assert_eq!(now, Err(PageErrorKind::Missing)),

@@ -1,4 +1,4 @@
-//! Who is refused, and which names.
+//! Refusals of clients, servers and names.
 
 use super::raw::Raw;
 use super::support::*;
@@ -70,6 +70,11 @@ fn every_operation_needs_a_token_that_is_taken() {
         assert_eq!(Raw::connect(server.address()).hello(Some(&good)).unwrap().reply.state, State::Unauthorized);
         server.set_tokens(vec![("me".into(), good.hash())]);
     }
+    let mut raw = Raw::connect(server.address());
+    let newer = Hello { version: VERSION + 1, token: Some(*good.bytes()) }.bytes();
+    let told = raw.ask(Request::new(Op::Hello, 0), &newer).unwrap();
+    assert_eq!(told.reply.state, State::BadRequest);
+    assert!(String::from_utf8(told.body).unwrap().contains("speaks version 1"));
     let counted = server.status().to_string() + &server.prometheus();
     assert!(!counted.contains(&good.secret()) && !format!("{good:?}").contains(&good.secret()[..8]));
 }

@@ -1,4 +1,4 @@
-//! What is served, as it is served when nothing fails.
+//! Service without faults.
 
 use super::support::*;
 use crate::page_server::client::{Credentials, RemotePlace};

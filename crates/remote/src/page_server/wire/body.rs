@@ -1,4 +1,4 @@
-//! What follows a head.
+//! Bodies of requests and replies.
 
 use super::head::{State, WireFault};
 use super::limits::{MOST_NAME, MOST_READ};
@@ -139,7 +139,7 @@ impl TryFrom<u8> for RemoteKind {
     }
 }
 
-/// What the server says of a name.
+/// The state of a name on the server.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
 pub struct RemoteStat {
     /// Its kind.

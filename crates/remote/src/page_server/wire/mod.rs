@@ -1,4 +1,4 @@
-//! The protocol `farfield/1`: what stands in each byte.
+//! The protocol `farfield/1`, byte by byte.
 //!
 //! *Theory.* A request is a head of 32 bytes and a short body, a reply a head of 32 bytes and its bytes. Replies come in
 //! any order, matched by sequence number. The checksum of a reply covers its request, its head and its bytes: a bit

@@ -112,3 +112,39 @@ fn an_index_names_an_extent() {
     assert!(via.extent(&index).is_err());
     assert!(Via::parse(&Via { slot: 40, ..via }.bytes()).is_err());
 }
+
+/// Random heads, some of them almost right. `FARFIELD_HEADS` says how many.
+#[test]
+fn random_heads_are_refused_or_come_through() {
+    let count: u64 = std::env::var("FARFIELD_HEADS").map_or(1_000_000, |n| n.parse().unwrap());
+    let mut random = 1u64;
+    let (mut requests, mut replies) = (0, 0);
+    for n in 0..count {
+        let mut head = [0u8; HEAD];
+        for word in head.as_chunks_mut::<8>().0 {
+            random ^= random << 13;
+            random ^= random >> 7;
+            random ^= random << 17;
+            *word = random.to_le_bytes();
+        }
+        if n % 2 == 0 {
+            // Small codes and lengths.
+            head[0] %= 14;
+            head[1] %= 3;
+            (head[2], head[3], head[5], head[6], head[7]) = (0, 0, 0, 0, 0);
+            (head[14], head[15], head[30], head[31]) = (0, 0, 0, 0);
+            head[4] %= 20;
+            head.copy_within(8..12, 12);
+        }
+        if let Ok(request) = Request::parse(&head) {
+            assert_eq!(request.bytes(), head);
+            assert!(request.len as usize <= MOST_READ && request.body as usize <= MOST_REQUEST_BODY);
+            requests += 1;
+        }
+        if let Ok(reply) = Reply::parse(&head) {
+            assert!(reply.len as usize <= MOST_TOLD);
+            replies += 1;
+        }
+    }
+    assert!(requests > 0 && replies > 0, "{requests} {replies}");
+}
