@@ -583,11 +583,14 @@ def set_disk_cache(folder: str, bytes: int, offline: bool) -> None:
 def disk_cache_notice() -> str | None:
     """What is wrong with the disk cache, once; reads do not fail because of it."""
 
+def flush_disk_cache() -> None:
+    """Writes what waits to be written, for at most a second."""
+
 def disk_cache_info(folder: str) -> tuple[int, int]:
     """Bytes and records of a disk cache."""
 
 def disk_cache_clear(folder: str) -> int:
-    """Clears a disk cache, except for what other processes write now. Gives the bytes that were freed."""
+    """Clears it, except for what other processes write now. Gives the bytes that were freed."""
 
 def set_alias(name: str, target: str) -> None:
     """Lets an `ssh://` name stand for a folder at a server (`farfield://HOST:PORT/NAME`)."""

@@ -124,7 +124,8 @@ impl Pager {
         ledger.force(ChargeKind::Tables, reserve + Table::first_bytes());
         let readers = config.readers.max(1);
         let pool = Pool::new(usize::try_from(limit).unwrap_or(usize::MAX).min(1 << 30))?;
-        let state = PagerState::new(Residency::new(pool, config.policy.build(), ledger.clone()));
+        let mut state = PagerState::new(Residency::new(pool, config.policy.build(), ledger.clone()));
+        state.sources.set_limit(ledger.limit());
         let frames = Chunked::new()?;
         let idlers = Idlers::new()?;
         let files = FileSet::new(config.backend, readers)?;
@@ -307,6 +308,7 @@ impl Pager {
     pub fn set_limit(&self, bytes: u64) {
         let mut st = self.lock();
         self.ledger.set_limit(bytes);
+        st.sources.set_limit(bytes);
         let reserve = reserve_for(bytes);
         let before = self.reserve.swap(reserve, Relaxed);
         if reserve > before {

@@ -345,6 +345,11 @@ impl Reads {
         self.reads.len()
     }
 
+    /// Reads at the sources with a limit of their own.
+    pub(crate) fn with_own_limit(&self) -> usize {
+        self.own_total
+    }
+
     /// Reads at the sources without a depth of their own.
     pub(crate) fn shared_in_flight(&self) -> usize {
         self.reads.len() - self.own_total

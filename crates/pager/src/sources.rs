@@ -17,9 +17,11 @@ pub(crate) struct SourceTable {
     places: Vec<Arc<dyn Place>>,
     /// For each place, reads that were chosen and not yet submitted. The place does not know of them.
     chosen: Vec<usize>,
-    /// SourceTable with a depth of their own.
+    /// Sources with a depth of their own.
     own_depth: Vec<SourceId>,
-    /// SourceTable with memory of their own ([`Source::held_bytes`]).
+    /// Most bytes of buffers that places have for reads in flight ([`Place::bytes_per_read`]).
+    buffers: u64,
+    /// Sources with memory of their own ([`Source::held_bytes`]).
     holders: Vec<SourceId>,
 }
 
@@ -78,15 +80,27 @@ impl SourceTable {
         !self.own_depth.is_empty() || !self.places.is_empty()
     }
 
-    fn place_room(&self, at: usize) -> usize {
-        let room = self.places.get(at).map_or(0, |place| place.room());
-        room.saturating_sub(self.chosen.get(at).copied().unwrap_or(0))
+    /// Sets the memory limit, of which buffers of places get a sixteenth.
+    pub(crate) fn set_limit(&mut self, limit: u64) {
+        self.buffers = limit / 16;
+    }
+
+    /// Reads that a place may start now. Reads with a limit of their own are all taken for its reads.
+    fn place_room(&self, at: usize, reads: &Reads) -> usize {
+        let Some(place) = self.places.get(at) else { return 0 };
+        let chosen = self.chosen.get(at).copied().unwrap_or(0);
+        let room = place.room().saturating_sub(chosen);
+        match self.buffers.checked_div(place.bytes_per_read()) {
+            // One read is always possible.
+            Some(most) => room.min((most.max(1) as usize).saturating_sub(reads.with_own_limit())),
+            None => room,
+        }
     }
 
     /// Reads that a source may start now. `readers`: at all sources together without another limit.
     pub(crate) fn room(&self, source: SourceId, reads: &Reads, readers: usize) -> usize {
         if let Some(at) = self.place_of(source) {
-            return self.place_room(at);
+            return self.place_room(at, reads);
         }
         match self.form(source).depth {
             None => readers.saturating_sub(reads.shared_in_flight()),
@@ -98,7 +112,7 @@ impl SourceTable {
     pub(crate) fn all_room(&self, reads: &Reads, readers: usize) -> usize {
         let shared = readers.saturating_sub(reads.shared_in_flight());
         let own = self.own_depth.iter().map(|source| self.room(*source, reads, readers));
-        let places = (0..self.places.len()).map(|at| self.place_room(at));
+        let places = (0..self.places.len()).map(|at| self.place_room(at, reads));
         own.chain(places).fold(shared, usize::saturating_add)
     }
 
@@ -122,8 +136,9 @@ impl SourceTable {
         }
     }
 
-    /// Bytes that sources hold themselves.
+    /// Bytes that sources and places hold themselves.
     pub(crate) fn held_bytes(&self) -> u64 {
-        self.holders.iter().filter_map(|source| self.get(*source)?.held_bytes()).sum()
+        let sources: u64 = self.holders.iter().filter_map(|source| self.get(*source)?.held_bytes()).sum();
+        sources + self.places.iter().map(|place| place.held_bytes()).sum::<u64>()
     }
 }

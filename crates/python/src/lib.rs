@@ -50,6 +50,7 @@ fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(serve::set_server_credentials, m)?)?;
     m.add_function(wrap_pyfunction!(serve::set_alias, m)?)?;
     m.add_function(wrap_pyfunction!(serve::set_disk_cache, m)?)?;
+    m.add_function(wrap_pyfunction!(serve::flush_disk_cache, m)?)?;
     m.add_function(wrap_pyfunction!(serve::disk_cache_notice, m)?)?;
     m.add_function(wrap_pyfunction!(serve::disk_cache_info, m)?)?;
     m.add_function(wrap_pyfunction!(serve::disk_cache_clear, m)?)?;

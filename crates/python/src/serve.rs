@@ -153,6 +153,16 @@ pub fn set_disk_cache(py: Python<'_>, folder: &str, bytes: u64, offline: bool) {
     });
 }
 
+/// Writes what the disk cache has not written yet, for at most a second.
+#[pyfunction]
+pub fn flush_disk_cache(py: Python<'_>) {
+    py.detach(|| {
+        if let Some(cache) = remote::disk_cache() {
+            cache.flush(Duration::from_secs(1));
+        }
+    });
+}
+
 /// What the disk cache has to say, once.
 #[pyfunction]
 pub fn disk_cache_notice() -> Option<String> {

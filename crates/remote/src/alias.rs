@@ -76,6 +76,14 @@ impl Place for Alias {
         self.inner.room()
     }
 
+    fn bytes_per_read(&self) -> u64 {
+        self.inner.bytes_per_read()
+    }
+
+    fn held_bytes(&self) -> u64 {
+        self.inner.held_bytes()
+    }
+
     fn submit(&self, file: &FileRef, reads: Vec<Read>, done: &Arc<dyn Completion>) {
         self.inner.submit(&self.file(file), reads, done);
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import threading
 from typing import Any
 
@@ -36,6 +37,8 @@ def configure() -> None:
         from farfield import _core
 
         _core.set_disk_cache(*wanted)
+        if not _IN_FORCE:
+            atexit.register(_core.flush_disk_cache)
         _IN_FORCE[:] = [wanted]
 
 

@@ -65,6 +65,15 @@ pub trait Place: Send + Sync {
     /// Further reads that it may have now, beside those under way. 0 means that a source should wait for its next
     /// completion; a source without reads under way may always start one.
     fn room(&self) -> usize;
+    /// Bytes of buffers that each read in flight may take beside the pager's own. A pager has only so many of these
+    /// reads in flight that their buffers are a small part of its limit.
+    fn bytes_per_read(&self) -> u64 {
+        0
+    }
+    /// Bytes of connections, queues and indexes now, which each pager that reads from it charges.
+    fn held_bytes(&self) -> u64 {
+        0
+    }
     /// Starts reads of a file. The contract is that of [`Source::submit`](crate::source::Source::submit). Each reply
     /// is checked against the file's pin before its read completes with `Ok`.
     fn submit(&self, file: &FileRef, reads: Vec<Read>, done: &Arc<dyn Completion>);

@@ -94,10 +94,9 @@ impl DiskCache {
         table.index.bytes() + (table.slots.capacity() * size_of::<CacheSegment>()) as u64
     }
 
-    /// The most bytes in memory beside the index: the queue, the threads' memory, rows of growing segments.
-    pub fn most_other_bytes(&self) -> u64 {
-        let longest = self.state.options.longest() as u64;
-        self.state.options.queue as u64 + self.state.options.readers as u64 * longest + 4 * longest + (1 << 20)
+    /// Bytes that wait to be written.
+    pub fn waiting_bytes(&self) -> u64 {
+        self.queue.bytes() as u64
     }
 
     /// The digest of a file in a place.

@@ -8,7 +8,7 @@
 //! hold secrets.
 //!
 //! *Practice.* One [`DiskCache`] a folder and process, and a [`CachedPlace`] before each place. The pager's owner
-//! charges [`DiskCache::index_bytes`] and [`DiskCache::most_other_bytes`], and shows [`DiskCache::take_notice`].
+//! charges [`DiskCache::index_bytes`] and [`DiskCache::waiting_bytes`], and shows [`DiskCache::take_notice`].
 //!
 //! | module | for |
 //! |---|---|

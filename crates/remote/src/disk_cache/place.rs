@@ -440,6 +440,14 @@ impl Place for CachedPlace {
         room.saturating_sub(self.0.queued.load(Relaxed))
     }
 
+    fn bytes_per_read(&self) -> u64 {
+        self.0.inner.bytes_per_read()
+    }
+
+    fn held_bytes(&self) -> u64 {
+        self.0.inner.held_bytes() + self.0.cache.index_bytes() + self.0.cache.waiting_bytes()
+    }
+
     fn submit(&self, file: &FileRef, reads: Vec<Read>, done: &Arc<dyn Completion>) {
         if reads.is_empty() {
             return;

@@ -44,6 +44,11 @@ impl WriteQueue {
         Self { shared: Arc::default(), state, writer: Mutex::new(Some(writer)) }
     }
 
+    /// Bytes of the waiting records.
+    pub fn bytes(&self) -> usize {
+        lock(&self.shared.0).bytes
+    }
+
     /// Whether so many bytes would be taken now.
     pub fn has_room(&self, bytes: usize) -> bool {
         lock(&self.shared.0).bytes + bytes + EACH <= self.state.options.queue

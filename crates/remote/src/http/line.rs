@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::Semaphore;
 
 /// Most memory of a connection: hyper's largest read buffer.
-const CONNECTION_BYTES: u64 = 408 << 10;
+pub(super) const CONNECTION_BYTES: u64 = 408 << 10;
 /// Memory of a waiting job: its read, a few buffers, and a share of the queue.
 const JOB_BYTES: u64 = 256;
 

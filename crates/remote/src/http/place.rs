@@ -2,7 +2,7 @@
 
 use super::address::{self, redact, Address, StoreKind};
 use super::bucket::Bucket;
-use super::line::{LineJob, ServerLine};
+use super::line::{LineJob, ServerLine, CONNECTION_BYTES};
 use super::list::list_all;
 use super::look::{Answers, LookJob};
 use super::origin::Origin;
@@ -90,6 +90,14 @@ impl Place for HttpPlace {
 
     fn room(&self) -> usize {
         self.0.room()
+    }
+
+    fn bytes_per_read(&self) -> u64 {
+        CONNECTION_BYTES
+    }
+
+    fn held_bytes(&self) -> u64 {
+        self.0.held_bytes()
     }
 
     fn submit(&self, file: &FileRef, reads: Vec<Read>, done: &Arc<dyn Completion>) {
