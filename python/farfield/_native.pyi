@@ -583,9 +583,7 @@ def set_disk_cache(folder: str, bytes: int, offline: bool) -> None:
 def disk_cache_notice() -> str | None:
     """What is wrong with the disk cache, once; reads do not fail because of it."""
 
-def flush_disk_cache() -> None:
-    """Writes what waits to be written, for at most a second."""
-
+def flush_disk_cache() -> None: ...
 def disk_cache_info(folder: str) -> tuple[int, int]:
     """Bytes and records of a disk cache."""
 
