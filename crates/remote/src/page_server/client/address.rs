@@ -26,8 +26,9 @@ impl ServerAddress {
         let (scheme, rest) = url.split_once("://").ok_or_else(|| format!("{url} is no URL"))?;
         let plain = scheme.eq_ignore_ascii_case(PLAIN_SCHEME);
         let authority = rest.split('/').next().unwrap_or_default();
-        if authority.contains('@') {
-            return Err(format!("{url}: a URL of a page server has no user; its token is in FARFIELD_TOKEN"));
+        if let Some((_, server)) = authority.rsplit_once('@') {
+            // The part before it may be a secret.
+            return Err(format!("{scheme}://..@{server}: a page server has no user; its token is in FARFIELD_TOKEN"));
         }
         let (host, port) = match authority.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
             Some((host, port)) => (host, port.strip_prefix(':')),

@@ -169,3 +169,6 @@ fn most_open() -> usize {
         64
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -58,6 +58,32 @@ fn a_file_served_by_tls_is_a_source() {
 }
 
 #[test]
+fn bytes_that_are_not_cached_come_from_the_disk() {
+    use std::os::fd::AsRawFd;
+    let folder = folder();
+    let truth = bytes(2, 4 << 20);
+    let path = folder.0.join("a");
+    std::fs::write(&path, &truth).unwrap();
+    let server = serve(&folder.0);
+    let place = place(&server);
+    let file = file("a");
+    for round in 0..3 {
+        let open = std::fs::File::open(&path).unwrap();
+        open.sync_all().unwrap();
+        // SAFETY: the descriptor is open. It is a hint: where the file system ignores it, all comes from the cache.
+        unsafe { libc::posix_fadvise(open.as_raw_fd(), 0, 0, libc::POSIX_FADV_DONTNEED) };
+        let ranges: Vec<(u64, usize)> = (0..60).map(|n| (n * 65_537 + round, 30_000)).collect();
+        for ((at, len), (result, got)) in ranges.iter().zip(read_all(&place, &file, &ranges)) {
+            assert_eq!(result, Ok(()));
+            assert!(got == truth[*at as usize..*at as usize + len]);
+        }
+    }
+    let status = server.status();
+    let count = |name: &str| status[name].as_u64().unwrap();
+    assert_eq!(count("from_cache") + count("from_disk"), 180, "{status}");
+}
+
+#[test]
 fn names_are_listed_and_looked_at() {
     let folder = folder();
     std::fs::create_dir_all(folder.0.join("c/0")).unwrap();
