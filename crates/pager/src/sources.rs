@@ -89,6 +89,10 @@ impl SourceTable {
     fn place_room(&self, at: usize, reads: &Reads) -> usize {
         let Some(place) = self.places.get(at) else { return 0 };
         let chosen = self.chosen.get(at).copied().unwrap_or(0);
+        if chosen == 0 && reads.with_own_limit() == 0 {
+            // A place may count a read until after its completion. If that was the last one, nothing would start another.
+            return place.room().max(1);
+        }
         let room = place.room().saturating_sub(chosen);
         match self.buffers.checked_div(place.bytes_per_read()) {
             // One read is always possible.

@@ -23,6 +23,8 @@ pub type Fault = Arc<dyn Fn(&Path) -> Option<PageErrorKind> + Send + Sync>;
 pub struct MirrorOptions {
     /// Time before each answer.
     pub latency: Duration,
+    /// Whether it says that it never has room for a read.
+    pub no_room: bool,
     /// Whether it refuses to list folders.
     pub no_listing: bool,
     /// Faults of reads and checks.
@@ -107,7 +109,8 @@ impl Place for Mirror {
     }
 
     fn room(&self) -> usize {
-        DEPTH.saturating_sub(self.in_flight.load(SeqCst))
+        let most = if self.options().no_room { 0 } else { DEPTH };
+        most.saturating_sub(self.in_flight.load(SeqCst))
     }
 
     fn submit(&self, file: &FileRef, reads: Vec<Read>, done: &Arc<dyn Completion>) {

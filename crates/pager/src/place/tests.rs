@@ -1,11 +1,14 @@
 use super::mirror::{Mirror, MirrorOptions};
 use super::*;
-use crate::error::PageErrorKind;
+use crate::error::{PageError, PageErrorKind};
+use crate::id::{PageId, SourceId};
+use crate::map::{Extent, ExtentTarget, Located, PageMap};
 use crate::source::conformance;
 use crate::source::file::{Backend, FileSet};
 use crate::source::folder::{FileIndex, FileNames, ABOUT_BYTES};
 use crate::source::Completion;
 use crate::source::Source;
+use crate::{Lookup, Pager, PagerConfig};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::Arc;
@@ -60,6 +63,57 @@ fn a_remote_file_is_a_source() {
         std::fs::write(dir.0.join(&name), bytes).unwrap();
         Arc::new(PlaceFile::new(mirror.clone(), Path::new(&format!("mirror-source://host/{name}"))))
     });
+}
+
+/// Pages of 1,000 bytes, one after the other.
+struct Plain(SourceId);
+
+impl PageMap for Plain {
+    fn name(&self) -> &str {
+        "plain"
+    }
+    fn pages(&self) -> u64 {
+        40
+    }
+    fn page_bytes(&self, _: PageId) -> usize {
+        1000
+    }
+    fn locate(&self, id: PageId, _: &mut dyn FnMut(PageId) -> Option<*const [u8]>) -> Located {
+        // Apart, so that each is a read of its own.
+        let extent = Extent { source: self.0, offset: id.page * 5000, len: 1000, to: ExtentTarget::Frame(0) };
+        Located::Extents { segments: vec![extent], encoded_len: 0, scratch_len: 0, found: Box::default() }
+    }
+    fn decode(&self, _: PageId, _: &[u64], _: &[u8], _: &mut [u8], _: &mut [u8]) -> Result<(), PageError> {
+        Ok(())
+    }
+    fn fill(&self, _: PageId, frame: &mut [u8]) {
+        frame.fill(0);
+    }
+    fn checked(&self) -> bool {
+        false
+    }
+}
+
+#[test]
+fn a_place_that_never_has_room_is_read_from_nevertheless() {
+    let dir = folder("room");
+    let mirror = Mirror::register("mirror-room", &dir.0);
+    let truth = conformance::bytes(200_000);
+    std::fs::write(dir.0.join("a"), &truth).unwrap();
+    for no_room in [false, true] {
+        mirror.set(MirrorOptions { no_room, ..MirrorOptions::default() });
+        let pager = Pager::new(PagerConfig { limit: 1 << 20, ..PagerConfig::default() }).unwrap();
+        let source = pager.add_file(Path::new("mirror-room://host/a"));
+        let array = pager.add_array(Arc::new(Plain(source)));
+        let pages: Vec<PageId> = (0..40).map(|n| PageId::new(array, 0, n)).collect();
+        let _hold = pager.fetch(&pages).unwrap();
+        let worker = pager.worker();
+        for page in pages {
+            let Lookup::Here(bytes) = worker.page(page) else { panic!("held, so it is here") };
+            let at = page.page as usize * 5000;
+            assert!(bytes == &truth[at..at + 1000], "{page:?}");
+        }
+    }
 }
 
 #[test]
