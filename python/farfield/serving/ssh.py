@@ -23,6 +23,7 @@ from urllib.parse import unquote
 
 from farfield import _core
 from farfield.errors import AccessError, UsageError
+from farfield.sources.places import DOCUMENTS
 
 SCHEME = "ssh://"
 _START_S = 60.0
@@ -59,8 +60,8 @@ def target_of(url: str) -> Target:
 
     >>> target_of("ssh://me@host/scratch/wing.zarr")
     Target(user_host='me@host', folder='/scratch')
-    >>> target_of("ssh://host:2222/~/wing.xyz").folder
-    '/~'
+    >>> target_of("ssh://host:2222/~/wing.xyz").folder, target_of("ssh://host/a/b.zarr/zarr.json").folder
+    ('/~', '/a')
 
     Raises:
         UsageError: if the URL has no host or no path.
@@ -71,7 +72,9 @@ def target_of(url: str) -> Target:
         raise UsageError(f"{url}: give a host and a path, as in ssh://me@host/data/wing.zarr")
     if host.startswith("-"):
         raise UsageError(f"{url}: '{host}' is not a host")
-    folder = os.path.dirname(f"/{path.rstrip('/')}")
+    named, _, last = path.rstrip("/").rpartition("/")
+    # The documents of a store are asked for before the store itself.
+    folder = os.path.dirname(f"/{named if last in DOCUMENTS and named else path.rstrip('/')}")
     return Target(host, folder.rstrip("/"))
 
 

@@ -70,6 +70,11 @@ fn every_operation_needs_a_token_that_is_taken() {
         assert_eq!(Raw::connect(server.address()).hello(Some(&good)).unwrap().reply.state, State::Unauthorized);
         server.set_tokens(vec![("me".into(), good.hash())]);
     }
+    // With the last token revoked nobody is let in, with or without a token.
+    server.set_tokens(Vec::new());
+    for token in [None, Some(&good), Some(&wrong)] {
+        assert_eq!(Raw::connect(server.address()).hello(token).unwrap().reply.state, State::Unauthorized);
+    }
     let counted = server.status().to_string() + &server.prometheus();
     assert!(!counted.contains(&good.secret()) && !format!("{good:?}").contains(&good.secret()[..8]));
 }
