@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -36,7 +37,10 @@ def convert(address: str, target: Path, *more: object, ok: tuple[int, ...] = (0,
 
 
 def tree(folder: Path) -> dict[str, bytes]:
-    return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
+    found = {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
+    # A digest of the source with the time of its change, which is unknown offline, and a checksum of all.
+    found["zarr.json"] = re.sub(rb'"(?:[0-9a-f]{8}|[0-9a-f]{32})"', b'"#"', found["zarr.json"])
+    return found
 
 
 @pytest.mark.parametrize("name", ["a.nrrd", "f.zarr"])

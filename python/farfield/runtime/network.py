@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import threading
 from typing import Any
 
@@ -36,7 +37,17 @@ def configure() -> None:
         from farfield import _core
 
         _core.set_disk_cache(*wanted)
+        if not _IN_FORCE:
+            atexit.register(_close)
         _IN_FORCE[:] = [wanted]
+
+
+def _close() -> None:
+    """Writes what waits for the disk: the process would end without it."""
+    from farfield import _core
+
+    for folder, _, _ in _IN_FORCE:
+        _core.set_disk_cache(folder, 0, False)
 
 
 def notice() -> str | None:

@@ -38,7 +38,7 @@ pub use known::{fetch_small, list, read_small, stat, Opening};
 pub use pin::{FilePin, FileVersion, PinTable, VersionPin};
 pub(crate) use reader::read_part;
 pub use reader::FileReader;
-pub use registry::{is_remote, of, register, scheme};
+pub use registry::{is_remote, of, register, scheme, shown};
 pub(crate) use source::NoSource;
 pub use source::PlaceFile;
 pub use waiting::on_wait;

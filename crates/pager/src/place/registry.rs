@@ -24,6 +24,18 @@ pub fn is_remote(path: &Path) -> bool {
     scheme(path).is_some()
 }
 
+/// A name for logs: of an address without user, password and query, which may be secrets; other texts as they are.
+pub fn shown(name: String) -> String {
+    let Some((scheme, rest)) = name.split_once("://") else { return name };
+    let end = rest.find(['/', '?']).unwrap_or(rest.len());
+    let (host, path) = rest.split_at(end);
+    let host = host.rsplit_once('@').map_or(host, |(_, host)| host);
+    match path.split_once('?') {
+        Some((path, _)) => format!("{scheme}://{host}{path}?..."),
+        None => format!("{scheme}://{host}{path}"),
+    }
+}
+
 /// Sets the place of a scheme. A later call replaces an earlier one.
 pub fn register(scheme: &str, finder: Finder) {
     let mut places = PLACES.write().unwrap_or_else(|e| e.into_inner());
