@@ -71,6 +71,8 @@ def test_offline(web: WebServer, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("server", ["http", "farfield"])
 def test_pages_that_are_not_kept(server: str, web: WebServer, tmp_path: Path) -> None:
+    large = np.random.default_rng(4).integers(1, 60000, (128, 128, 128)).astype("<u2")
+    (web.root / "a.nrrd").write_bytes(HEAD.replace(b"40 40 40", b"128 128 128") + large.tobytes())
     with page_server(web.root, tmp_path / "state") as pages:
         address = web.url("a.nrrd") if server == "http" else f"{pages.urls[0]}/a.nrrd"
         process("info", address, env=dict(os.environ))

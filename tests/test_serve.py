@@ -22,7 +22,7 @@ from farfield.serving import ServeOptions, tokens
 from farfield.serving import start as start_server
 from farfield.serving.metrics import serve_metrics
 from remote_servers import eventually, free_port, use
-from running import Command, Json, start
+from running import Command, Json, process, start
 
 VALUES = np.arange(24 * 20 * 16, dtype="<u2").reshape(24, 20, 16)
 
@@ -162,6 +162,10 @@ def test_a_token_is_void_soon_after_it_is_revoked(
             return False
 
         assert eventually(refused, 6)
+        # A new connection has no better fortune, whatever it shows.
+        for shown in (secret, "1" * 64, ""):
+            env = {**os.environ, "FARFIELD_TOKEN": shown, "FARFIELD_SERVER_PIN": pin}
+            assert "token" in process("info", url, env=env, ok=(5,)).stderr
     finally:
         child.terminate()
         _, err = child.communicate(timeout=15)

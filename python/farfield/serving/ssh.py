@@ -23,7 +23,7 @@ from urllib.parse import unquote
 
 from farfield import _core
 from farfield.errors import AccessError, UsageError
-from farfield.sources.places import DOCUMENTS
+from farfield.sources.addresses import DOCUMENTS
 
 SCHEME = "ssh://"
 _START_S = 60.0
