@@ -108,7 +108,7 @@ LATE = {
     r".*:farfield\.volume\.formats\.(cf|dicom|images|vtk|zarr)\..*": "readers are for sources of their format",
     r".*:farfield\.volume\.(opening|vector_flow)": "volumes are not needed by what opens flows",
     r"farfield\._core:.*": "the extension is loaded once the processor was looked at",
-    r"farfield\.sources\.remote:farfield\._core": "the extension is loaded by what opens a dataset",
+    r"farfield\.(sources\.remote|runtime\.network):farfield\._core": "the extension is loaded by what opens a dataset",
 }
 """Imports inside functions, as `importer` or `importer:imported`, with their reasons."""
 

@@ -7,6 +7,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 
 from farfield.errors import AccessError, UsageError
+from farfield.serving.server import is_this_machine
 
 
 def serve_metrics(listen: str, text: Callable[[], str]) -> ThreadingHTTPServer:
@@ -16,8 +17,6 @@ def serve_metrics(listen: str, text: Callable[[], str]) -> ThreadingHTTPServer:
         UsageError: if the address is of other machines too, since metrics have no token.
         AccessError: if it cannot be used.
     """
-    from farfield.serving.server import is_this_machine
-
     if not is_this_machine(listen):
         raise UsageError(f"{listen}: metrics are given to this machine alone; give an address like 127.0.0.1:9207")
 
