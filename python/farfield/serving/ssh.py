@@ -19,6 +19,7 @@ import subprocess
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 from urllib.parse import unquote
 
 from farfield import _core
@@ -97,7 +98,7 @@ class Launched:
         self.port, self.pin, self._token = int(said["port"]), str(said["fingerprint"]), str(said["token"])
         self.server = self._reachable(said)
 
-    def _first_line(self) -> dict[str, object]:
+    def _first_line(self) -> dict[str, Any]:
         """What the server says at its start."""
         timer = threading.Timer(_START_S, self._process.kill)
         timer.start()
@@ -105,7 +106,7 @@ class Launched:
         line = out.readline() if out is not None else ""
         timer.cancel()
         try:
-            said: dict[str, object] = json.loads(line)
+            said: dict[str, Any] = json.loads(line)
             if {"port", "fingerprint", "token"} <= said.keys():
                 return said
         except ValueError:
@@ -118,10 +119,10 @@ class Launched:
         }.get(code if code is not None else -1, "log in by hand and try 'farfield --version'")
         raise AccessError(f"{self.target.name}: no server was started over ssh; {advice}")
 
-    def _reachable(self, said: dict[str, object]) -> str:
+    def _reachable(self, said: dict[str, Any]) -> str:
         """Where the server answers: at its own port, else at one of this machine that ssh leads there."""
         host = self._host_name()
-        for name in dict.fromkeys([host, *(str(a) for a in said.get("addresses", []) or [])]):  # type: ignore[attr-defined]
+        for name in dict.fromkeys([host, *map(str, said.get("addresses") or [])]):
             with contextlib.suppress(OSError), socket.create_connection((name, self.port), timeout=_CONNECT_S):
                 return f"[{name}]:{self.port}" if ":" in name else f"{name}:{self.port}"
         return Relay(self.target, f"{self._farfield} serve --relay {self.port}").address
