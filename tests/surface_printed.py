@@ -59,6 +59,9 @@ RUNS = {
     "events": "events run.events -o a.json",
     "tune": "tune 's_0.xyz+q=s_0.q' --like 'probe s_0.xyz+q=s_0.q 0.3 0.3 0.3' --runs 1",
     "demo": "demo --small",
+    "serve --new-token": "serve --new-token anna --state tokens",
+    "serve --status": "serve --status SERVER",
+    "doctor": "doctor SERVER/scalar.zarr --seconds 0.1",
     "cache info": "cache info",
     "cache clear": "cache clear",
     "config list": "config list",
@@ -139,6 +142,7 @@ class Workplace:
 
     def __enter__(self) -> Workplace:
         import farfield
+        from farfield.serving import ServeOptions, start
 
         shutil.copytree(made.BASELINE, self._folder)
         made.write_inputs(self._folder)
@@ -148,6 +152,8 @@ class Workplace:
         self._stack.enter_context(contextlib.chdir(self._folder))
         self._flow = self._stack.enter_context(farfield.open(FLOW))
         self._volume = self._stack.enter_context(farfield.open("scalar.zarr"))
+        options = ServeOptions(names=[("data", str(self._folder))], listen="127.0.0.1:0", state=self._folder / "state")
+        self._server = self._stack.enter_context(start(options)).urls[0]
         self._flow.streamlines(seeds=[(0.6, 0.5, 0.2)])
         _ = self._volume[0, 0, 0]
         return self
@@ -179,7 +185,7 @@ class Workplace:
         rows: Rows = {}
         for name, line in RUNS.items():
             try:
-                found, _ = printed(*shlex.split(line))
+                found, _ = printed(*shlex.split(line.replace("SERVER", self._server)))
             except AssertionError as error:
                 rows[f"{name} --json: ?"] = f"{FAILS}: {error}"
                 continue

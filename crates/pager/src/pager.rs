@@ -246,7 +246,7 @@ impl Pager {
 
     /// Registers a source.
     pub fn add_source(&self, source: Arc<dyn Source>) -> SourceId {
-        let name = source.describe();
+        let name = place::shown(Path::new(&source.describe()));
         if source.timed() {
             self.timed.lock().unwrap_or_else(|e| e.into_inner()).push(source.clone());
         }

@@ -38,6 +38,7 @@ def configure() -> None:
 
         _core.set_disk_cache(*wanted)
         if not _IN_FORCE:
+            # The process would end without what waits for the disk.
             atexit.register(_core.flush_disk_cache)
         _IN_FORCE[:] = [wanted]
 

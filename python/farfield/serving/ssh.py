@@ -24,6 +24,7 @@ from urllib.parse import unquote
 
 from farfield import _core
 from farfield.errors import AccessError, UsageError
+from farfield.sources.addresses import DOCUMENTS
 
 SCHEME = "ssh://"
 _START_S = 60.0
@@ -60,8 +61,8 @@ def target_of(url: str) -> Target:
 
     >>> target_of("ssh://me@host/scratch/wing.zarr")
     Target(user_host='me@host', folder='/scratch')
-    >>> target_of("ssh://host:2222/~/wing.xyz").folder
-    '/~'
+    >>> target_of("ssh://host:2222/~/wing.xyz").folder, target_of("ssh://host/a/b.zarr/zarr.json").folder
+    ('/~', '/a')
 
     Raises:
         UsageError: if the URL has no host or no path.
@@ -72,7 +73,9 @@ def target_of(url: str) -> Target:
         raise UsageError(f"{url}: give a host and a path, as in ssh://me@host/data/wing.zarr")
     if host.startswith("-"):
         raise UsageError(f"{url}: '{host}' is not a host")
-    folder = os.path.dirname(f"/{path.rstrip('/')}")
+    named, _, last = path.rstrip("/").rpartition("/")
+    # The documents of a store are asked for before the store itself.
+    folder = os.path.dirname(f"/{named if last in DOCUMENTS and named else path.rstrip('/')}")
     return Target(host, folder.rstrip("/"))
 
 
@@ -119,7 +122,7 @@ class Launched:
     def _reachable(self, said: dict[str, Any]) -> str:
         """Where the server answers: at its own port, else at one of this machine that ssh leads there."""
         host = self._host_name()
-        for name in dict.fromkeys([host, *(str(a) for a in said.get("addresses", []))]):
+        for name in dict.fromkeys([host, *map(str, said.get("addresses") or [])]):
             with contextlib.suppress(OSError), socket.create_connection((name, self.port), timeout=_CONNECT_S):
                 return f"[{name}]:{self.port}" if ":" in name else f"{name}:{self.port}"
         return Relay(self.target, f"{self._farfield} serve --relay {self.port}").address

@@ -16,6 +16,8 @@ SCHEMES = {"http", "https", "s3", "gs", "az", "farfield", "ssh"}
 """Schemes of servers that are read."""
 UNLISTED = ("http", "https")
 """Schemes of servers that say what a file is, and not what a folder holds."""
+DOCUMENTS = ("zarr.json", ".zarray", ".zgroup", ".zattrs", ".zmetadata")
+"""Files that make a folder a store. A server that lists nothing shows by them that it has the folder."""
 SCHEME = re.compile(r"[a-z][a-z0-9+.-]+://")
 """Beginning of an address, of a known scheme or not."""
 _ROOT = re.compile(r"[a-z][a-z0-9+.-]+://[^/]*")

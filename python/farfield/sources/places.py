@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 from farfield.errors import DataError, UsageError
 from farfield.sources import remote
 from farfield.sources.addresses import (
+    DOCUMENTS,
     abspath,
     can_list,
     dirname,
@@ -73,9 +74,6 @@ __all__ = [
     "version",
     "walk",
 ]
-
-DOCUMENTS = ("zarr.json", ".zarray", ".zgroup", ".zattrs", ".zmetadata")
-"""Files that make a folder a store. A server that lists nothing shows by them that it has the folder."""
 
 
 class Entry:

@@ -36,6 +36,10 @@ pub(super) trait LineJob: Send {
 
 type BoxedJob = Box<dyn LineJob>;
 
+/// Time after which a server that was given up gets full patience again. Until then each request has one attempt, so a
+/// run over many pages ends soon after the first of them failed.
+const GIVEN_UP: Duration = Duration::from_secs(5);
+
 #[derive(Default)]
 struct QueuedJobs {
     /// Somebody waits for these.
@@ -69,6 +73,8 @@ pub(super) struct ServerLine {
     /// Connections that replied since the last silence.
     warm: AtomicUsize,
     requests: AtomicU64,
+    /// The last time that a request was given up; `None` once the server has replied.
+    given_up: Mutex<Option<Instant>>,
     permits: Semaphore,
     queue: Mutex<QueuedJobs>,
 }
@@ -87,6 +93,7 @@ impl ServerLine {
             replied: AtomicBool::new(false),
             warm: AtomicUsize::new(0),
             requests: AtomicU64::new(0),
+            given_up: Mutex::default(),
             permits: Semaphore::new(options.connections),
             queue: Mutex::default(),
             options,
@@ -95,6 +102,10 @@ impl ServerLine {
 
     fn queue(&self) -> MutexGuard<'_, QueuedJobs> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn given_up(&self) -> MutexGuard<'_, Option<Instant>> {
+        self.given_up.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn window(&self) -> usize {
@@ -223,7 +234,11 @@ impl ServerLine {
         let reply = self.origin.send(&self.server, ask, deadline).await;
         drop(permit);
         match &reply {
-            Ok(_) => {
+            Ok(reply) => {
+                // Statuses that say "later" come from a server in trouble, too.
+                if !reply.status().is_server_error() && !matches!(reply.status().as_u16(), 408 | 429) {
+                    *self.given_up() = None;
+                }
                 self.meter.replied(begun);
                 self.replied.store(true, Relaxed);
                 self.warm.fetch_max(running, Relaxed);
@@ -297,7 +312,9 @@ impl Attempts {
             (self.since, self.failed) = (Instant::now(), 0);
         }
         self.failed += 1;
+        let given_up = line.given_up().is_some_and(|at| at.elapsed() < GIVEN_UP);
         let limit = match passing.kind {
+            _ if given_up && !progress => Duration::ZERO,
             // Nobody was ever there.
             PassingKind::Connect if !line.replied.load(Relaxed) => line.options.connect,
             _ => line.options.network_timeout,
@@ -315,6 +332,7 @@ impl Attempts {
     }
 
     fn give_up(&self, line: &ServerLine, last: &Passing) -> PageErrorKind {
+        *line.given_up() = Some(Instant::now());
         give_up(&line.server, last, self.number, self.begun.elapsed())
     }
 }

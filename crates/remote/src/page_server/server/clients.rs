@@ -44,6 +44,8 @@ struct Present {
 /// All clients.
 pub(super) struct Clients {
     tokens: TokenList,
+    /// Whether whoever comes may read. Never so again once there was a token: with the last one revoked, nobody may.
+    open: AtomicBool,
     present: Mutex<Present>,
     most: usize,
     most_of_address: usize,
@@ -51,9 +53,10 @@ pub(super) struct Clients {
 
 impl Clients {
     pub(super) fn new(tokens: Vec<(String, TokenHash)>, most: usize, most_of_address: usize) -> Self {
+        let open = AtomicBool::new(tokens.is_empty());
         let list = TokenList::default();
         list.set(tokens);
-        Self { tokens: list, present: Mutex::default(), most, most_of_address }
+        Self { tokens: list, open, present: Mutex::default(), most, most_of_address }
     }
 
     fn present(&self) -> std::sync::MutexGuard<'_, Present> {
@@ -62,11 +65,14 @@ impl Clients {
 
     /// Replaces the tokens. Clients whose token is gone are cut at their next request.
     pub(super) fn set_tokens(&self, tokens: Vec<(String, TokenHash)>) {
+        if !tokens.is_empty() {
+            self.open.store(false, Relaxed);
+        }
         self.tokens.set(tokens);
         for client in self.present().clients.values() {
             let stays = match client.key {
                 ClientKey::Token(hash) => self.tokens.name(&hash).is_some(),
-                ClientKey::Address(_) => self.tokens.is_empty(),
+                ClientKey::Address(_) => self.open.load(Relaxed),
             };
             client.revoked.store(!stays, Relaxed);
         }
@@ -107,11 +113,11 @@ impl Clients {
     /// The reason for the client, if it shows no token that is taken.
     pub(super) fn hello(&self, hello: &Hello, address: IpAddr) -> Result<Arc<Client>, &'static str> {
         let (key, name) = match hello.token {
-            None if self.tokens.is_empty() => (ClientKey::Address(address), address.to_string()),
+            None if self.open.load(Relaxed) => (ClientKey::Address(address), address.to_string()),
             None => return Err("it wants a token, and none was shown; set FARFIELD_TOKEN"),
             // Without tokens, whoever comes may read; a token shown to the wrong server gives nothing away that was not
             // given already.
-            Some(_) if self.tokens.is_empty() => (ClientKey::Address(address), address.to_string()),
+            Some(_) if self.open.load(Relaxed) => (ClientKey::Address(address), address.to_string()),
             Some(token) => {
                 let hash = TokenHash::of(&token);
                 let name = self.tokens.name(&hash);

@@ -75,6 +75,11 @@ fn every_operation_needs_a_token_that_is_taken() {
     let told = raw.ask(Request::new(Op::Hello, 0), &newer).unwrap();
     assert_eq!(told.reply.state, State::BadRequest);
     assert!(String::from_utf8(told.body).unwrap().contains("speaks version 1"));
+    // With the last token revoked nobody is let in, with or without a token.
+    server.set_tokens(Vec::new());
+    for token in [None, Some(&good), Some(&wrong)] {
+        assert_eq!(Raw::connect(server.address()).hello(token).unwrap().reply.state, State::Unauthorized);
+    }
     let counted = server.status().to_string() + &server.prometheus();
     assert!(!counted.contains(&good.secret()) && !format!("{good:?}").contains(&good.secret()[..8]));
 }
