@@ -89,7 +89,9 @@ class Network:
     """For certificates, tokens and settings."""
     running: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
-    def at_client(self, command: Sequence[str | os.PathLike[str]], environment: dict[str, str] | None = None) -> list[str]:
+    def at_client(
+        self, command: Sequence[str | os.PathLike[str]], environment: dict[str, str] | None = None
+    ) -> list[str]:
         """A command that runs at the client's end."""
         words = [os.fspath(word) for word in command]
         set_ = ["env", *(f"{k}={v}" for k, v in environment.items())] if environment else []
@@ -97,7 +99,9 @@ class Network:
 
     def bytes_passed(self) -> int:
         """Bytes that have passed the client's device, both ways. On a loopback device each is counted once."""
-        text = subprocess.run([*_within(self.client), "cat", "/proc/net/dev"], capture_output=True, text=True, check=True)
+        text = subprocess.run(
+            [*_within(self.client), "cat", "/proc/net/dev"], capture_output=True, text=True, check=True
+        )
         for row in text.stdout.splitlines():
             name, _, rest = row.partition(":")
             if name.strip() == self.device:
@@ -120,7 +124,12 @@ class Network:
         probe = f"import socket; socket.create_connection(({self.host!r}, {port}), 1).close()"
         until = time.monotonic() + PATIENCE_S
         while child.poll() is None and time.monotonic() < until:
-            if subprocess.run([*_within(self.client), sys.executable, "-S", "-c", probe], capture_output=True).returncode == 0:
+            if (
+                subprocess.run(
+                    [*_within(self.client), sys.executable, "-S", "-c", probe], capture_output=True
+                ).returncode
+                == 0
+            ):
                 return child
             time.sleep(0.05)
         said = (self.folder / f"{what}.log").read_text(errors="replace").strip().splitlines()[-3:]

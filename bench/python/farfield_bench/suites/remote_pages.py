@@ -5,7 +5,6 @@ from __future__ import annotations
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from farfield_bench import arms, common, data, network
 from farfield_bench.common import MIB
@@ -96,9 +95,7 @@ class _Case:
 
     def one(self, where: str, arm: str, network_: Network, served: Served, file: str) -> None:
         """One read of 32 KiB after the other, past the pager."""
-        command = arms.inside(
-            arm="remote_reads", source=f"{served.url}/{file}", depth=1, seconds=1.5, warm_up_s=0.3
-        )
+        command = arms.inside(arm="remote_reads", source=f"{served.url}/{file}", depth=1, seconds=1.5, warm_up_s=0.3)
         found = arms.run(network_.at_client(command, served.environment)).json()
         self.recorder.run(f"{where}: {arm}, one at a time", p50_ms=1e3 * found["demand"]["p50_s"])
 
@@ -173,7 +170,7 @@ def _local(case: _Case, runs: int) -> None:
 
 
 def _record(recorder: Recorder, arm: str, wall_s: float, cpu_s: float, pages: int, **more: float) -> None:
-    recorder.run(arm, pages_a_s=pages / wall_s, client_cpu_us_a_page=1e6 * cpu_s / pages, **more)
+    recorder.run(arm, settings=None, pages_a_s=pages / wall_s, client_cpu_us_a_page=1e6 * cpu_s / pages, **more)
 
 
 def _better(recorder: Recorder, where: str) -> float | None:
@@ -193,7 +190,11 @@ def _judge(recorder: Recorder, web: bool) -> None:
             return
         ratio = recorder.median(name, "pages_a_s") / peer
         zarr = f"{where}: {ZARR}"
-        slow = recorder.median(name, "pages_a_s") / recorder.median(zarr, "pages_a_s") if recorder.measured(zarr, "pages_a_s") else ""
+        slow = (
+            recorder.median(name, "pages_a_s") / recorder.median(zarr, "pages_a_s")
+            if recorder.measured(zarr, "pages_a_s")
+            else ""
+        )
         rows.append([name, ratio, bar or "", goal or "", slow])
         if bar is not None:
             recorder.claim(f"{name}: pages a second over TensorStore's", ratio, ">=", bar, unit="times")
@@ -209,14 +210,18 @@ def _judge(recorder: Recorder, web: bool) -> None:
     recorder.table("Ratios of pages a second", ["arm", "over TensorStore", "bar", "goal", "over zarr-python"], rows)
     local = recorder.median("local files in memory", "client_cpu_us_a_page")
     near = recorder.median(f"{LOOPBACK}: {PLAIN}", "client_cpu_us_a_page")
-    recorder.claim("farfield://, CPU time of a page at the client over a local warm page's", near / local, "<=", 2.0, unit="times")
+    recorder.claim(
+        "farfield://, CPU time of a page at the client over a local warm page's", near / local, "<=", 2.0, unit="times"
+    )
     for arm, bar in ((PLAIN, 20), (TLS, 45)):
         spent = recorder.median(f"{LOOPBACK}: {arm}", "server_cpu_us_a_page")
         recorder.claim(f"{arm}: CPU time of a page at the server", spent, "<=", bar, unit="us")
     for line in LINES:
         name = f"{line.name}: {TLS}, one at a time"
         if recorder.measured(name, "p50_ms"):
-            bar = 1.2 * line.rtt_ms + 1
-            recorder.claim(f"{line.name}: one read at a time, median", recorder.median(name, "p50_ms"), "<=", bar, unit="ms")
+            most = 1.2 * line.rtt_ms + 1
+            recorder.claim(
+                f"{line.name}: one read at a time, median", recorder.median(name, "p50_ms"), "<=", most, unit="ms"
+            )
     if not web:
         recorder.note("Without http and the peers: they need nginx.")
