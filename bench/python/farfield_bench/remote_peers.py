@@ -56,7 +56,7 @@ def tensorstore_http(**o: Any) -> dict[str, Any]:
 
     spec = {
         "driver": "zarr3",
-        "kvstore": {"driver": "http", "base_url": o["url"], "path": f"/{o['array']}/"},
+        "kvstore": {"driver": "http", "base_url": f"{o['url']}/{o['array']}/"},
         "context": {"cache_pool": {"total_bytes_limit": 1 << 30}, "http_request_concurrency": {"limit": o["depth"]}},
     }
     array: Any = ts.open(spec, read=True, open=True).result()

@@ -34,6 +34,10 @@ def measure(recorder: Recorder) -> None:
     rights.eviction(recorder.work).record(recorder)
     if not (network.namespaces().record(recorder) and network.web_server().record(recorder)):
         return
+    disk = shutil.disk_usage(recorder.work)
+    free = f"{100 * disk.free / disk.total:.0f} % are free, and the cache leaves 5 % of the disk"
+    if not recorder.condition("room on the disk for the cache", disk.free > 0.05 * disk.total + (1 << 30), free):
+        return
     flow = data.single(recorder.work, common.SMALL if quick else (256, 256, 128))
     store = common.store(recorder, flow).resolve()
     runs = 1 if quick else min(recorder.runs, 3)

@@ -140,7 +140,7 @@ def _at(path: Path, served: Served | None) -> str:
 
 def _one(case: _Case, far: Network, served: Served) -> None:
     """The wait for one page of 32 KiB."""
-    shard = next(p for p in sorted(case.volume.rglob("c/**/*")) if p.is_file())
+    shard = next(p for p in sorted(case.volume.rglob("*")) if p.is_file() and p.name != "zarr.json")
     source = f"{served.url}/{shard.relative_to(case.volume.parent)}"
     command = arms.inside(arm="remote_reads", source=source, depth=1, seconds=1.5, warm_up_s=0.3)
     found = arms.run(far.at_client(command, served.environment)).json()
