@@ -29,6 +29,9 @@ def measured(name: str, work: Path) -> Result:
     recorder = Recorder(name, experiment.title, about=experiment.about, runs=1, quick=True, work=work)
     experiment.measure(recorder)
     result = recorder.result()
+    for condition in result.conditions:
+        if condition.what == "room on the disk for the cache" and not condition.here:
+            pytest.skip(condition.why)
     assert result.claims and all(claim.holds for claim in result.claims if claim.right), result.claims
     return result
 

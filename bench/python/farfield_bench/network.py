@@ -23,6 +23,7 @@ from typing import Any
 
 from farfield.errors import DataError
 from farfield_bench import arms
+from farfield_bench.result import Recorder
 from farfield_bench.rights import Right
 
 SOURCE = Path(__file__).with_name("line.c")
@@ -74,6 +75,15 @@ def namespaces() -> Right:
 def web_server() -> Right:
     """Whether nginx is here."""
     return Right("nginx", shutil.which("nginx") is not None, "" if shutil.which("nginx") else "install nginx-light")
+
+
+def note_load(recorder: Recorder) -> None:
+    """Notes if the machine has other work, which takes part of the cores that client and server share."""
+    load, cores = os.getloadavg()[0], len(os.sched_getaffinity(0))
+    if load > 0.5:
+        recorder.note(
+            f"At the start the machine's load was {load:.1f} on {cores} cores: rates are lower than without other work."
+        )
 
 
 @dataclass

@@ -30,6 +30,7 @@ def measure(recorder: Recorder) -> None:
     compared byte for byte.
     """
     quick = recorder.quick
+    network.note_load(recorder)
     common.cache(recorder)
     rights.eviction(recorder.work).record(recorder)
     if not (network.namespaces().record(recorder) and network.web_server().record(recorder)):

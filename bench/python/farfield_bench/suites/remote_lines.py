@@ -36,6 +36,7 @@ def measure(recorder: Recorder) -> None:
     nginx the system's. Then one demanded read at a time, while 512 prefetched ones are asked for: the median of its wait.
     """
     quick = recorder.quick
+    network.note_load(recorder)
     if not network.namespaces().record(recorder):
         return
     web = network.web_server().record(recorder)

@@ -118,6 +118,7 @@ def measure(recorder: Recorder) -> None:
     with all that was sent before the clock starts. Bounds are ratios of arms that ran in turns.
     """
     quick = recorder.quick
+    network.note_load(recorder)
     common.cache(recorder)
     flow = data.single(recorder.work, common.SMALL if quick else (256, 256, 128), precision=64)
     store = common.store(recorder, flow, page=16, codec="none")

@@ -96,6 +96,7 @@ def measure(recorder: Recorder) -> None:
     Results of all arms are compared.
     """
     quick = recorder.quick
+    network.note_load(recorder)
     common.cache(recorder)
     rights.eviction(recorder.work).record(recorder)
     spaces, web = network.namespaces().record(recorder), network.web_server().record(recorder)
