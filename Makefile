@@ -16,7 +16,7 @@ SHELL := /bin/bash
 
 VENV := .venv
 BIN := $(VENV)/bin
-PEERS := h5py tensorstore vtk zarr zarrs
+PEERS := h5py obstore tensorstore vtk zarr zarrs
 ENVIRONMENTS := .peers
 CARGO := cargo
 SOAK_S ?= 3600

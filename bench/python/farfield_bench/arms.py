@@ -48,6 +48,10 @@ LINES = {"wall_s", "cpu_s", "wait_s", "points", "dropped", "faults", "bytes_read
                "readers", "direct": past the page cache, "pread_buffers": 0, or number of buffers for pread and crc32c}
     Result: {"rounds": [{"wall_s", "cpu_s", "bytes_read", "reads", "faults"}], "pages", "page_bytes", "stored_bytes",
              "spanned_bytes": of 4 KiB blocks, mean, "transport", "path"}
+"remote_reads": {"arm", "source": address of a file, "bytes": of a read, "depth": demanded reads under way, "ahead": prefetched
+    reads under way, "seconds": of the reading, "warm_up_s": of them not counted}
+    Result: {"wall_s", "cpu_s", "reads", "bytes", "demand": CLASS, "ahead": CLASS, "resident_peak_bytes"}; CLASS = {"reads",
+    "p50_s", "p99_s"}
 RUN = {"wall_s", "cpu_s", "lines", "points", "steps", "reasons", "digest": of all positions and times, "restarts",
        "rounds_most": most stops of one line for pages, "wait_s", "faults", "evictions", "bytes_read", "reads",
        "index_faults"}
@@ -180,6 +184,11 @@ def peer(name: str, **options: Any) -> list[str]:
     return _of_peer(
         "zarrs" if options.get("zarrs") else name.split("_")[0], "farfield_bench.peers", name, json.dumps(options)
     )
+
+
+def remote_peer(name: str, **options: Any) -> list[str]:
+    """A command that runs a function of `farfield_bench.remote_peers` in a new process and prints its result."""
+    return _of_peer(name.split("_")[0], "farfield_bench.remote_peers", name, json.dumps(options))
 
 
 def vtk_particles(**options: Any) -> list[str]:

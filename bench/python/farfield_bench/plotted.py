@@ -355,6 +355,37 @@ PLOTS: dict[str, list[Spec]] = {
             ours="",
         ),
     ],
+    "remote-cache": [
+        Spec("The same lines by a second process", {"arm": "(?P<x>.*)"}, {"wall_s": WALL}, kind="dots", log="y"),
+    ],
+    "remote-lines": [
+        Spec(
+            "Share of the line that is used",
+            {"line": "(?P<x>.*): (?P<series>.*)"},
+            {"share": "data bytes over those of the line"},
+            table="Share of the line",
+            bound=".*share of the line",
+        ),
+    ],
+    "remote-pages": [
+        Spec(
+            "Pages of 32 KiB from a server",
+            {"arm": r"(?P<panel>loopback|\d+ ms): (?P<x>(?!.*, one at a time).*)"},
+            {"pages_a_s": "pages a second"},
+            kind="dots",
+            log="y",
+            ours="farfield|http, nginx",
+        ),
+    ],
+    "remote-runs": [
+        Spec(
+            "Work on data at a server",
+            {"arm": "(?P<panel>streamlines|rays): (?P<x>.*)"},
+            {"wall_s": WALL},
+            kind="dots",
+            log="y",
+        ),
+    ],
     "right": [
         Spec(
             "Distance of Farfield's points from the curves of others",

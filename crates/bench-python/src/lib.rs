@@ -18,6 +18,7 @@ fn run_arm(py: Python<'_>, options: &str) -> PyResult<String> {
 
 #[pymodule]
 fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
+    remote::register();
     m.add_function(wrap_pyfunction!(run_arm, m)?)?;
     Ok(())
 }

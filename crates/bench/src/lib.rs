@@ -16,6 +16,7 @@ mod options;
 mod overlap;
 mod pages;
 mod plain;
+mod remote_reads;
 mod trace;
 mod turns;
 mod volume;

@@ -7,6 +7,7 @@ use crate::mmap::Whole;
 use crate::overlap::{overlap, overlap_disk, Overlap, OverlapDisk};
 use crate::pages::{page_reads, PageReads};
 use crate::plain::{pathlines, plain, PathlinesArm};
+use crate::remote_reads::{remote_reads, RemoteReads};
 use crate::trace::{trace as traced, Arm, TraceArm};
 use crate::turns::turns;
 use crate::volume::VolumeArm;
@@ -250,6 +251,18 @@ fn reads_of_pages(o: &mut Object) -> Result<PageReads, FieldError> {
     })
 }
 
+fn reads_of_remote_file(o: &mut Object) -> Result<RemoteReads, FieldError> {
+    let seconds = |value: Option<f64>, or: f64| Duration::from_secs_f64(value.unwrap_or(or));
+    Ok(RemoteReads {
+        file: path(o, "source")?,
+        bytes: o.whole("bytes")?.unwrap_or(32 << 10).max(1) as usize,
+        depth: o.whole("depth")?.unwrap_or(64) as usize,
+        ahead: o.whole("ahead")?.unwrap_or(0) as usize,
+        most: seconds(o.positive("seconds")?, 2.0),
+        warm_up: seconds(o.positive("warm_up_s")?, 0.25),
+    })
+}
+
 /// Runs one arm. `farfield_bench/arms.py` describes the options and results of each.
 ///
 /// # Errors
@@ -271,6 +284,11 @@ pub fn run(options: &str, watch: &mut ProgressWatch<'_>) -> Result<Value, FieldE
             let (spec, resources) = (reads_of_pages(&mut o)?, run_options::resources(&mut o)?);
             o.done()?;
             page_reads(&spec, &resources)
+        }
+        "remote_reads" => {
+            let spec = reads_of_remote_file(&mut o)?;
+            o.done()?;
+            remote_reads(&spec, watch)
         }
         "volume_rays" => {
             let spec = rays_of(&mut o)?;

@@ -4,7 +4,7 @@ use field::error::FieldError;
 use field::store::{Register, Store};
 use pager::id::{ArrayId, PageId, SourceId};
 use pager::map::{Located, PageMap};
-use pager::{Backend, Hold, Lookup, Pager, PagerConfig, Worker};
+use pager::{Backend, FileNames, Folder, Hold, Lookup, Pager, PagerConfig, Worker};
 use runtime::limits::pager_error;
 use runtime::process;
 use runtime::session::Resources;
@@ -17,7 +17,7 @@ use std::time::Instant;
 
 /// Options of [`page_reads`].
 pub struct PageReads {
-    /// A store.
+    /// A store, at a server only for reads by the pager.
     pub store: PathBuf,
     /// Zone, 0-based.
     pub zone: usize,
@@ -51,6 +51,14 @@ impl Register for Registrar<'_> {
         let id = self.pager.add_file(path);
         self.first.get_or_insert(id);
         id
+    }
+    fn add_folder(&mut self, names: Arc<dyn FileNames>) -> std::io::Result<(SourceId, Arc<Folder>)> {
+        let path = PathBuf::from(names.describe());
+        let folder = self.pager.folder(names)?;
+        let id = self.pager.add_source(folder.clone());
+        self.paths.push(path);
+        self.first.get_or_insert(id);
+        Ok((id, folder))
     }
     fn add_array(&mut self, map: Arc<dyn PageMap>) -> ArrayId {
         let id = self.pager.add_array(map.clone());
@@ -110,7 +118,7 @@ pub fn page_reads(spec: &PageReads, resources: &Resources) -> Result<Value, Fiel
     Ok(json!({
         "rounds": rounds, "pages": set.pages.len(), "page_bytes": set.page_bytes, "stored_bytes": mean(|_, len| len),
         "spanned_bytes": mean(|offset, len| ((offset + len).div_ceil(OS_PAGE) - offset / OS_PAGE) * OS_PAGE),
-        "transport": pager.reader_name(), "path": set.extents.first().map(|e| set.paths[e.0].display().to_string()),
+        "transport": pager.reader_name(), "path": set.extents.first().and_then(|e| set.paths.get(e.0)).map(|path| path.display().to_string()),
     }))
 }
 

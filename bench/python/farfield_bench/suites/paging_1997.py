@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from farfield_bench import arms, common, rights
+from farfield_bench import arms, common, network, rights
 from farfield_bench.common import MIB
 from farfield_bench.kin import Kin, kin
 from farfield_bench.papers import Paper
@@ -26,6 +26,8 @@ TIMES = 10
 LATENCY_S = 0.002
 REMOTE = "2 ms"
 """Name of the simulated device: the time of a read."""
+SERVED = ("cubed 8", "cubed 16", "cubed 32")
+"""Stores that a page server has, too."""
 LEAST_TIMEOUT_S = 5.0
 """No arm is stopped earlier, since the process's start is a large part of shorter runs."""
 SLOW_S = 30.0
@@ -50,6 +52,13 @@ class _Way:
     paged: bool = True
     """Farfield, which gets the limit as its own; other arms have the cgroup alone."""
     swaps: bool = False
+    end: network.Network | None = None
+    """The client's end, for an arm with a page server."""
+
+    @property
+    def remote(self) -> bool:
+        """Whether its data are not on the local disk."""
+        return self.end is not None or "latency_s" in self.options
 
 
 @experiment(
@@ -67,9 +76,10 @@ def measure(recorder: Recorder) -> None:
     removed after it. The bytes of a page stand with each arm. All components of an array lie in one page, so a vector's
     page of 8 points is three of the paper's 2 KB pages. Memory: every arm is in a memory cgroup of data / 1, 2, 4, ...
     32 and the base of its process with its lines. The cgroup also counts the page cache. Farfield's limit is the share.
-    Local: files evicted before each run. Remote, until there is a server: the stores of 8, 16 and 32 points, cubed, on
-    a simulated device over files in memory. It takes 2 ms a read and serves 32 at a time. Its arms have the limit but
-    no cgroup; loading everything from it is not measured. Two workers, or one a core if there are fewer. Times are of
+    Local: files evicted before each run. Server: the stores of 8, 16 and 32 points, cubed, at a page server (`farfield
+    serve`) on a loopback device of this machine, its files in memory. Remote: the same on a simulated device over files
+    in memory. It takes 2 ms a read and serves 32 at a time. Both kinds of arms have the limit but no cgroup; loading
+    everything over a network is not measured. Two workers, or one a core if there are fewer. Times are of
     the whole process, each arm at most three times, in turns, and once if it takes half a minute. An arm is stopped and
     marked at ten times the time of Farfield with its default pages at that memory, but not before five seconds. Pages
     touched are of a run with memory for everything and without read-ahead, separately for grid and solution, over the
@@ -83,7 +93,10 @@ def measure(recorder: Recorder) -> None:
     bounded = rights.memory_cgroup().record(recorder)
     rights.eviction(recorder.work).record(recorder)
     rights.drop_caches().record(recorder)
-    recorder.condition("a server", False, f"simulated by a device of {1e3 * LATENCY_S:g} ms a read until there is one")
+    recorder.condition(
+        "a second machine", False, f"a server on this one, and a device of {1e3 * LATENCY_S:g} ms a read"
+    )
+    spaces = network.namespaces().record(recorder)
     paper = Paper("Cox and Ellsworth")
     touched: list[list[str | float | int]] = []
     sets: list[list[str | float | int]] = []
@@ -94,8 +107,11 @@ def measure(recorder: Recorder) -> None:
             recorder.note(
                 "Without the local arms: they need a memory cgroup. Pages touched and the remote arms are here."
             )
+        near = stack.enter_context(network.loopback(recorder.work, apart=spaces))
+        served = network.page_server(near, recorder.work)
         for one in kin(recorder):
             ways, grown = _ways(recorder, one, cache, swap)
+            ways += [_at_server(way, near, served) for way in ways if way.name in SERVED]
             of_set = _Set(recorder, one, ways, cache, bounded)
             of_set.look(touched, paper)
             sets.append([one.title, one.about, one.bytes / MIB, of_set.points, grown])
@@ -146,6 +162,13 @@ def _ways(recorder: Recorder, one: Kin, cache: Path, swap: bool) -> tuple[list[_
     return ways, grown
 
 
+def _at_server(way: _Way, near: network.Network, served: network.Served) -> _Way:
+    """The same store at the page server."""
+    source = f"{served.url}/{way.files[0].name}"
+    options = {**way.options, "source": source, "readers": 32}
+    return replace(way, name=f"server, {way.name}", options=options, end=near)
+
+
 def _packing(source: str | Path, words: str) -> dict[str, str]:
     """Contents of a page, from `info` of the first zone."""
     page = arms.run(arms.farfield("info", source, "--json")).json()["zones"][0]["page"]
@@ -167,7 +190,9 @@ class _Set:
         return next(way for way in self.ways if way.name == name)
 
     def command(self, way: _Way, limit: int, **more: Any) -> list[str]:
-        return arms.inside(**{**way.options, "traces": [self.one.spec], "memory_limit": limit, "workers": 0, **more})
+        options = {**way.options, "traces": [self.one.spec], "memory_limit": limit, "workers": 0, **more}
+        command = arms.inside(**options)
+        return command if way.end is None else way.end.at_client(command)
 
     def look(self, rows: list[list[str | float | int]], paper: Paper) -> None:
         """Pages touched with unlimited memory. Also makes the boxes of the files in place, and measures the base."""
@@ -211,7 +236,7 @@ class _Set:
         local_s: float | None = None
         for turn in range(self.runs):
             for way in ways:
-                remote = "latency_s" in way.options
+                remote = way.remote
                 arm = self.arm(way.name, share)
                 done = self.recorder.stopped(arm) or self._long(arm)
                 if done or not (remote or self.bounded) or (turn and not self.recorder.measured(arm, "wall_s")):
@@ -232,7 +257,7 @@ class _Set:
 
     def _once(self, way: _Way, arm: str, share: int, limit: int, timeout_s: float, first: float | None) -> float | None:
         """One run. Returns its wall time, or None if it did not finish."""
-        remote = "latency_s" in way.options
+        remote = way.remote
         memory = None if remote else limit + self.base + LINE_BYTES * self.points + SLACK
         settings = {
             "memory": f"{limit / MIB:.4g} MiB",
@@ -304,9 +329,9 @@ def _walls(recorder: Recorder, one: Kin, shares: tuple[int, ...], way: str) -> I
 
 def _beside(recorder: Recorder, one: Kin, shares: tuple[int, ...], paper: Paper) -> None:
     """The paper's figures of its largest set (F18, 7.4 GB) beside those of a data set."""
-    paged, loaded, remote, mapped = (
+    paged, loaded, remote, served, mapped = (
         list(_walls(recorder, one, shares, way))
-        for way in (REFERENCE, "load everything", f"remote, {REFERENCE}", "mmap")
+        for way in (REFERENCE, "load everything", f"remote, {REFERENCE}", f"server, {REFERENCE}", "mmap")
     )
     least = _share(shares[-1])
     if paged[0] and paged[1]:
@@ -321,5 +346,10 @@ def _beside(recorder: Recorder, one: Kin, shares: tuple[int, ...], paper: Paper)
         paper.ratio(f"{one.title}: remote over local, paged, all", remote[0] / paged[0], 183 / 82)
     if remote[1] and paged[1]:
         paper.ratio(f"{one.title}: remote over local, paged, {least}", remote[1] / paged[1], 1.0)
+    # Table 7: NFS over 10 Mbit/s, 2.24 of local with most memory and 1.04 with least.
+    if served[0] and paged[0]:
+        paper.ratio(f"{one.title}: page server over local, paged, all", served[0] / paged[0], 2.24)
+    if served[1] and paged[1]:
+        paper.ratio(f"{one.title}: page server over local, paged, {least}", served[1] / paged[1], 1.04)
     if mapped[1] and paged[1]:
         paper.side(f"{one.title}, {least}: mmap over paged", mapped[1] / paged[1], 2.0)
