@@ -38,7 +38,7 @@ impl Completion for Ends {
 }
 
 /// A read under way: its memory, and the time of its start.
-struct Slot {
+struct ReadSlot {
     memory: Vec<u8>,
     began: Instant,
     class: ReadClass,
@@ -59,7 +59,7 @@ pub fn remote_reads(spec: &RemoteReads, watch: &mut ProgressWatch<'_>) -> Result
     let (told, ends) = mpsc::channel();
     let done: Arc<dyn Completion> = Arc::new(Ends(Mutex::new(told)));
     let mut random = 1u64;
-    let mut start = |token: u64, slot: &mut Slot| {
+    let mut start = |token: u64, slot: &mut ReadSlot| {
         random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let buffers = vec![Buffer { ptr: slot.memory.as_mut_ptr(), len: slot.memory.len() }];
         slot.began = Instant::now();
@@ -67,12 +67,12 @@ pub fn remote_reads(spec: &RemoteReads, watch: &mut ProgressWatch<'_>) -> Result
         place.submit(&file, vec![Read { token, offset, buffers, class: slot.class }], &done);
     };
     let began = Instant::now();
-    let slot = |n| Slot {
+    let slot = |n| ReadSlot {
         memory: vec![0; spec.bytes.min(size as usize)],
         began,
         class: if n < spec.depth { ReadClass::Demand } else { ReadClass::Prefetch },
     };
-    let mut slots: Vec<Slot> = (0..spec.depth + spec.ahead).map(slot).collect();
+    let mut slots: Vec<ReadSlot> = (0..spec.depth + spec.ahead).map(slot).collect();
     for (token, slot) in (0..).zip(&mut slots) {
         start(token, slot);
     }

@@ -148,6 +148,11 @@ pub fn set_server_credentials(py: Python<'_>, server: &str, token: Option<&str>,
 #[pyfunction]
 pub fn set_disk_cache(py: Python<'_>, folder: &str, bytes: u64, offline: bool) {
     py.detach(|| {
+        if let Some(before) = remote::disk_cache() {
+            // What it has not written yet is there for the next one.
+            before.flush(Duration::from_secs(1));
+            remote::set_disk_cache(None, false);
+        }
         let cache = DiskCache::open(Path::new(folder), DiskCacheOptions { bytes, ..DiskCacheOptions::default() });
         remote::set_disk_cache((bytes > 0 || offline).then_some(cache), offline);
     });

@@ -14,11 +14,14 @@ FLAGS = ("network_cache", "offline")
 _LOCK = threading.Lock()
 _FLAGS: dict[str, Any] = {}
 _IN_FORCE: list[tuple[str, int, bool]] = []
+_USED: list[bool] = []
+"""Not empty once the command has used a server."""
 
 
 def use_flags(flags: dict[str, Any]) -> None:
     """Sets the flags of a command, for the servers that it uses."""
     with _LOCK:
+        _USED.clear()
         _FLAGS.clear()
         _FLAGS.update({name: value for name, value in flags.items() if name in FLAGS and value is not None})
 
@@ -30,6 +33,7 @@ def configure() -> None:
         UsageError: if a setting is invalid.
     """
     with _LOCK:
+        _USED[:] = [True]
         settings = Settings(_FLAGS)
         wanted = (str(settings["cache_dir"] / "network"), settings.network_cache(), settings["offline"])
         if [wanted] == _IN_FORCE:
@@ -45,7 +49,7 @@ def configure() -> None:
 
 def notice() -> str | None:
     """What is wrong with the disk cache; once, and None if no server was used."""
-    if not _IN_FORCE:
+    if not _USED:
         return None
     from farfield import _core
 

@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 use std::time::Duration;
 
 /// Time after which an unused connection is closed. Servers close theirs after 5 to 75 seconds.
-pub(super) const IDLE: Duration = Duration::from_secs(20);
+const IDLE: Duration = Duration::from_secs(20);
 /// More redirects are a loop.
 const MOST_REDIRECTS: usize = 10;
 

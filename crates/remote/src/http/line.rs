@@ -1,6 +1,6 @@
 //! The requests of a place: which goes next, how many at once, and when a failed one is sent again.
 
-use super::client::{Connections, IDLE};
+use super::client::Connections;
 use super::fault::{give_up, AttemptFault, Passing, PassingKind};
 use super::meter::LineMeter;
 use super::origin::{Ask, Origin, Patience};
@@ -47,17 +47,6 @@ struct QueuedJobs {
     prefetch: VecDeque<BoxedJob>,
     /// Runners, each with one job under way.
     running: usize,
-    /// Most runners lately: so many connections may be open.
-    connections: usize,
-    /// The last start or end of a runner.
-    busy: Option<Instant>,
-}
-
-impl QueuedJobs {
-    /// Whether its connections are closed by now.
-    fn is_idle(&self) -> bool {
-        self.running == 0 && self.busy.is_none_or(|busy| busy.elapsed() > IDLE)
-    }
 }
 
 /// A place's requests.
@@ -119,12 +108,12 @@ impl ServerLine {
         self.window().saturating_sub(under_way).max(usize::from(under_way == 0))
     }
 
-    /// Most bytes that its connections and its queue take.
+    /// Most bytes that its connections and its queue take. The buffers of a connection are those of its reply: an idle
+    /// one has none.
     pub(super) fn held_bytes(&self) -> u64 {
         let queue = self.queue();
-        let connections = if queue.is_idle() { 0 } else { queue.connections as u64 };
         let jobs = queue.demand.capacity() + queue.prefetch.capacity();
-        connections * CONNECTION_BYTES + jobs as u64 * JOB_BYTES
+        queue.running as u64 * CONNECTION_BYTES + jobs as u64 * JOB_BYTES
     }
 
     /// Requests sent so far.
@@ -169,15 +158,10 @@ impl ServerLine {
     /// Counts the runners that may start now.
     fn start(&self, queue: &mut QueuedJobs) -> usize {
         let most = self.options.connections;
-        if queue.is_idle() {
-            queue.connections = 0;
-        }
-        queue.busy = Some(Instant::now());
         let demand = queue.demand.len().min(most.saturating_sub(queue.running));
         queue.running += demand;
         let ahead = queue.prefetch.len().min(self.window().saturating_sub(queue.running));
         queue.running += ahead;
-        queue.connections = queue.connections.max(queue.running);
         demand + ahead
     }
 
