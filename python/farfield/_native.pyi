@@ -148,6 +148,8 @@ __all__ = [
     "summarise",
     "validate",
 ]
+__all__ += ["PageServer", "disk_cache_clear", "disk_cache_info", "disk_cache_notice", "flush_disk_cache", "new_token"]
+__all__ += ["server_status", "set_alias", "set_disk_cache", "set_server_credentials", "time_reads"]
 __all__ += ["replay_events", "export_events", "resident_bytes"]
 __all__ += ["FileReader", "Opening", "list_folder", "stat_files"]
 
@@ -534,9 +536,7 @@ class FileReader:
     @property
     def size(self) -> int: ...
     @property
-    def version(self) -> str:
-        """As in `stat_files`."""
-
+    def version(self) -> str: ...
     def read_at(self, offset: int, length: int) -> bytes:
         """The bytes from `offset` on, fewer only at the end of the file. DataError if the file has changed since."""
 
@@ -590,9 +590,7 @@ def disk_cache_info(folder: str) -> tuple[int, int]:
 def disk_cache_clear(folder: str) -> int:
     """Clears it, except for what other processes write now. Gives the bytes that were freed."""
 
-def set_alias(name: str, target: str) -> None:
-    """Lets an `ssh://` name stand for a folder at a server (`farfield://HOST:PORT/NAME`)."""
-
+def set_alias(name: str, target: str) -> None: ...  # `ssh://` names stand for folders at servers
 def server_status(url: str) -> str:
     """`PageServer.status` of the server of a `farfield://` URL."""
 

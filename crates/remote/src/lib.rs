@@ -7,12 +7,11 @@
 //!
 //! | module | for |
 //! |---|---|
-//! | [`disk_cache`] | what was read before, on the local disk |
+//! | [`disk_cache`](mod@disk_cache) | what was read before, on the local disk |
 //! | [`http`] | web servers and object stores |
 //! | [`page_server`] | the page server and its client |
 //! | [`net`] | the one thread on which HTTP runs |
 //! | [`alias`] | names for folders at servers that were started for them |
-//! | [`disk_cache`] | pages of servers on the local disk |
 //! | [`measure`] | measured reads, for reports about a line |
 //! | `caching` | which places have that cache before them |
 //! | `options` | deadlines and limits |

@@ -22,7 +22,7 @@ const MOST_NOTES: usize = 16;
 /// See the module `disk_cache`. One a folder and process; shared by all places.
 ///
 /// Invariants:
-/// 1. No call fails, and none waits for a disk except [`Self::fill`], [`Self::note_of`] and
+/// 1. No call fails, and none waits for a disk except `fill`, `note_of` and
 ///    [`Self::flush`].
 pub struct DiskCache {
     state: Arc<CacheState>,
