@@ -19,6 +19,9 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> types.ModuleType:
     """Puts `Volume` in place of the extension's while a test runs."""
     core = types.ModuleType("farfield._core")
     core.Dataset = Volume  # type: ignore[attr-defined]
+    # Nothing is kept of servers.
+    core.disk_cache_info = lambda folder: (0, 0)  # type: ignore[attr-defined]
+    core.disk_cache_clear = lambda folder: 0  # type: ignore[attr-defined]
     put(monkeypatch, core)
     return core
 

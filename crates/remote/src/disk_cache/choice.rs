@@ -96,12 +96,4 @@ impl OriginChoice {
             (usual, _) => usual,
         }
     }
-
-    /// Whether storing reads of that length is of use.
-    pub fn worth_storing(&self, len: usize) -> bool {
-        let times = &mut self.lock()[Self::class(len)];
-        // Some are stored also then: otherwise nothing could ever show that the disk is faster now.
-        times.asked = times.asked.wrapping_add(1);
-        !Self::disk_is_slower(times) || times.asked.is_multiple_of(PROBE_EVERY)
-    }
 }
