@@ -110,7 +110,8 @@ fn scan(file: &File, name: &SegmentName, size: u64) -> io::Result<(Vec<RecordRow
         rows.push(RecordRow { key, offset, at, len });
         at += format::span(len);
     }
-    Ok((rows, at.min(size)))
+    // The place for the next record, which may lie some bytes behind the end of the file.
+    Ok((rows, at))
 }
 
 /// Writes the index of a segment at its end, and names it as sealed. On a full disk it has no index: its records are
