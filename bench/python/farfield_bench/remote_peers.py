@@ -29,7 +29,7 @@ def _peer(work: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, Any]]:
 def _split(
     shape: tuple[int, ...], chunk: tuple[int, ...], shard: tuple[int, ...], o: dict[str, Any]
 ) -> tuple[Boxes, Boxes]:
-    """One page of each shard, which loads its index, and the pages of the measurement, of which none is among those."""
+    """One page of each shard, which loads its index, and the pages of the measurement. They have no page in common."""
     every = _boxes(shape, chunk, {"seed": o["seed"], "count": 1 << 40})
     first: dict[tuple[int, ...], tuple[slice, ...]] = {}
     rest = []

@@ -80,7 +80,7 @@ impl SourceTable {
         !self.own_depth.is_empty() || !self.places.is_empty()
     }
 
-    /// Sets the memory limit, of which buffers of places get a sixteenth.
+    /// Sets the memory limit. Buffers of places get a sixteenth of it.
     pub(crate) fn set_limit(&mut self, limit: u64) {
         self.buffers = limit / 16;
     }

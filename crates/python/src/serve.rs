@@ -129,7 +129,7 @@ pub fn new_token(py: Python<'_>) -> PyResult<(String, String)> {
     Ok((token.secret(), token.hash().digits()))
 }
 
-/// Sets what is shown to a server (`host:port`), and the fingerprint by which it is believed.
+/// Sets the token for a server (`host:port`), and the fingerprint of its certificate.
 #[pyfunction]
 #[pyo3(signature = (server, token, pin))]
 pub fn set_server_credentials(py: Python<'_>, server: &str, token: Option<&str>, pin: Option<&str>) -> PyResult<()> {

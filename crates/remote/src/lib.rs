@@ -32,15 +32,18 @@ use page_server::client::ClientOptions;
 use pager::place;
 use std::sync::Arc;
 
+/// The options of page servers that are first used now.
+pub(crate) fn client_options() -> ClientOptions {
+    ClientOptions { network_timeout: options().network_timeout, ..ClientOptions::default() }
+}
+
 /// Registers the places of all schemes of this crate. Connections are made at their first use.
 pub fn register() {
     alias::register();
     for scheme in http::schemes() {
         place::register(scheme, Arc::new(|url| http::find(url).map(caching::cached)));
     }
-    let network_timeout = options().network_timeout;
-    let options = ClientOptions { network_timeout, ..ClientOptions::default() };
     for scheme in page_server::client::SCHEMES {
-        place::register(scheme, Arc::new(move |url| Ok(caching::cached(page_server::client::find(url, options)?))));
+        place::register(scheme, Arc::new(|url| Ok(caching::cached(page_server::client::find(url, client_options())?))));
     }
 }

@@ -73,7 +73,7 @@ impl Drop for Opening {
     }
 }
 
-/// Changes what is known of a file. Beyond [`MOST_NAMES`] the change is made to a record that is dropped.
+/// Changes the record of a file. Beyond [`MOST_NAMES`] the change is made to a record that is dropped.
 fn with<T>(path: &Path, change: impl FnOnce(&mut KnownFile) -> T) -> T {
     let mut known = known();
     let known = known.get_or_insert_default();

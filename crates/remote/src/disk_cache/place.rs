@@ -37,7 +37,7 @@ const NAMES: &str = "names";
 pub struct CachedPlace(Arc<CachedFiles>);
 
 /// Invariants:
-/// 1. `queued` is the number of reads that wait for the disk, each of which may still go to the place.
+/// 1. `queued` is the number of reads that wait for the disk. Each may still go to the place.
 /// 2. A file in `first` is being checked; its reads wait for the answer.
 struct CachedFiles {
     inner: Arc<dyn Place>,

@@ -86,7 +86,7 @@ impl RemotePlace {
     /// # Errors
     /// When the URL names no server.
     pub fn of(url: &str) -> Result<Arc<Self>, PageErrorKind> {
-        find(url, ClientOptions::default())
+        find(url, crate::client_options())
     }
 
     /// The server's counts, as JSON.
