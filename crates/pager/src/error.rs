@@ -89,6 +89,9 @@ pub enum PageErrorKind {
     /// The user stopped a read that waited.
     #[error("interrupted")]
     Interrupted,
+    /// The read was given up before its bytes came, because nobody waited for it.
+    #[error("withdrawn")]
+    Withdrawn,
     /// A folder has too many names.
     #[error("there are more than {most} names")]
     TooMany {

@@ -81,6 +81,11 @@ pub trait Place: Send + Sync {
     fn promote(&self, tokens: &[u64], done: &Arc<dyn Completion>) {
         let _ = (tokens, done);
     }
+    /// Nobody waits any more for reads that were submitted with the same `done`. The contract is that of
+    /// [`Source::withdraw`](crate::source::Source::withdraw).
+    fn withdraw(&self, tokens: &[u64], done: &Arc<dyn Completion>) {
+        let _ = (tokens, done);
+    }
     /// Reads the last `len` bytes of a file, or all of a shorter one, in one round trip. A place that needs to know
     /// the size first gives `then` back.
     ///

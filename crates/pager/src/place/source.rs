@@ -51,6 +51,10 @@ impl Source for PlaceFile {
     fn promote(&self, tokens: &[u64], done: &Arc<dyn Completion>) {
         self.place.promote(tokens, done);
     }
+
+    fn withdraw(&self, tokens: &[u64], done: &Arc<dyn Completion>) {
+        self.place.withdraw(tokens, done);
+    }
 }
 
 /// A file whose URL names no place. Each of its reads fails with the reason.

@@ -394,6 +394,12 @@ impl Source for Folder {
         }
     }
 
+    fn withdraw(&self, tokens: &[u64], done: &Arc<dyn Completion>) {
+        if let FolderFiles::Remote { place, .. } = &self.files {
+            place.withdraw(tokens, done);
+        }
+    }
+
     fn held_bytes(&self) -> Option<u64> {
         match &self.files {
             FolderFiles::Local { .. } => None,

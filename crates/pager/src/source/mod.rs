@@ -191,6 +191,11 @@ pub trait Source: Send + Sync {
     fn promote(&self, tokens: &[u64], done: &Arc<dyn Completion>) {
         let _ = (tokens, done);
     }
+    /// Nobody waits any more for reads that were submitted with the same `done`. Each of them still completes exactly
+    /// once: with its result, or early with [`PageErrorKind::Withdrawn`]. Must not block. A repeated call does no harm.
+    fn withdraw(&self, tokens: &[u64], done: &Arc<dyn Completion>) {
+        let _ = (tokens, done);
+    }
     /// For a source with reads that arrive by the clock. Completes due reads on the calling thread, and returns the
     /// time until the next. An idle worker then sleeps exactly that long and needs no other thread to wake it. A source
     /// must complete its reads without these calls, too.
