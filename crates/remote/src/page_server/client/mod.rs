@@ -14,6 +14,7 @@
 //! | `ask` | one read or question until it is answered |
 //! | `hub` | the connections of a server, and what waits for them |
 //! | `link`, `files`, `stream`, `receive` | one connection: requests out, numbers of files, bytes in, replies |
+//! | [`rendezvous`] | homes of files among several servers |
 //! | `traffic` | round trips, rates, the window |
 //! | `keeper` | clocks: silence, retries, deadlines |
 
@@ -28,6 +29,7 @@ mod link;
 mod options;
 mod place;
 mod receive;
+pub mod rendezvous;
 mod stream;
 mod traffic;
 
