@@ -11,6 +11,7 @@
 //! |---|---|
 //! | `address`, `credentials` | which server, and how it is believed |
 //! | `place` | the seam to the pager, and the table of servers |
+//! | `staging` | files that are brought to a server |
 //! | `ask` | one read or question until it is answered |
 //! | `hub` | the connections of a server, and what waits for them |
 //! | `link`, `files`, `stream`, `receive` | one connection: requests out, numbers of files, bytes in, replies |
@@ -30,6 +31,7 @@ mod options;
 mod place;
 mod receive;
 pub mod rendezvous;
+mod staging;
 mod stream;
 mod traffic;
 
@@ -37,3 +39,4 @@ pub use credentials::{set_credentials, Credentials};
 pub use options::ClientOptions;
 pub(crate) use place::find;
 pub use place::{register, RemotePlace, SCHEMES};
+pub(crate) use staging::{StagedChunk, StagingRefusal};

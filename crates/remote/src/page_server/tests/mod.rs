@@ -6,4 +6,5 @@ mod raw;
 mod security;
 mod serving;
 mod sharing;
+mod staging;
 mod support;
