@@ -13,9 +13,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from farfield.errors import DataError, UsageError
+from farfield.runtime.resources import Resources
 from farfield.serving.store_parts import chosen_steps, parts_of_store, stored_names
 from farfield.sources import list_files, places
+from farfield.sources.parsing import parse
 from farfield.sources.paths import PART
+from farfield.volume.formats.detection import is_volume, split_variable
+from farfield.volume.voxels import describe_source
 
 LIST = "files.txt"
 """The name of a list of files at the servers."""
@@ -90,8 +94,6 @@ def _folder(folder: str, fields: Sequence[str], steps: str | None) -> DatasetFil
 
 def _files(text: str, steps: str | None) -> DatasetFiles:
     """The files of a source that is no folder."""
-    from farfield.volume.formats.detection import is_volume, split_variable
-
     path, variable = split_variable(text)
     if not PART.search(text) and is_volume(text):
         if steps is not None:
@@ -119,17 +121,12 @@ def _files(text: str, steps: str | None) -> DatasetFiles:
 
 
 def _of_volume(text: str) -> list[str]:
-    from farfield.runtime.resources import Resources
-    from farfield.volume.voxels import describe_source
-
     described, _ = describe_source(text, Resources.of(progress=False), options=None, quiet=True)
     return [path for path in described.reads if places.exists(path)]
 
 
 def _of_flow(text: str, steps: str | None) -> tuple[list[str], str]:
     """Files of a flow, and its text with the chosen ones."""
-    from farfield.sources.parsing import parse
-
     source = parse(text, quiet=True)
     if steps is None:
         files = list(source.made_of) or source.reads()

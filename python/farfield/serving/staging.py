@@ -17,7 +17,7 @@ from farfield.runtime.settings import Settings
 from farfield.serving.dataset_files import LIST, DatasetFiles, ends_alike, files_of
 from farfield.serving.server import parse_rate
 
-_SCHEMES = ("farfield", "farfield+tcp")
+_SCHEME = "farfield"
 _DATASET = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}")
 _LIST_TIME_NS = 1_000_000_000
 """The time of change of lists that are made here: the same one whenever they are staged again."""
@@ -34,14 +34,14 @@ def parse_destination(text: str) -> tuple[list[str], str]:
     """
     scheme, mark, rest = text.partition("://")
     servers, _, name = rest.rstrip("/").partition("/")
-    if not mark or scheme not in _SCHEMES or not all(servers.split(",")):
+    if not mark or scheme != _SCHEME or not all(servers.split(",")):
         raise UsageError(f"{text}: data are staged to page servers; write it like farfield://a,b,c/name")
     if _DATASET.fullmatch(name) is None:
         raise UsageError(
             f"{text}: '{name}' cannot be the name of a staged dataset; give one of letters, digits and . _ - that does "
             "not begin with a point"
         )
-    return [f"{scheme}://{server}" for server in servers.split(",")], name
+    return [f"{_SCHEME}://{server}" for server in servers.split(",")], name
 
 
 def stage(
@@ -81,7 +81,7 @@ def stage(
     text = os.fspath(source)
     servers, name = parse_destination(destination)
     found = files_of(text, fields=fields, steps=steps)
-    address = found.address(f"{servers[0].partition('://')[0]}://{_hosts(servers)}/{name}")
+    address = found.address(f"{_SCHEME}://{_hosts(servers)}/{name}")
     with tempfile.TemporaryDirectory(prefix="farfield-stage-") as folder, reporting(progress) as report:
         options = {
             "files": _named(found, name, Path(folder)),

@@ -6,7 +6,7 @@ use super::super::wire::{
 };
 use super::files::{FileTable, Filled, ServedFile};
 use super::names::NotOpened;
-use super::staging::{Refusal, StagingArea};
+use super::staging::{StageRefusal, StagingArea};
 use std::sync::Arc;
 
 /// Names of one STAT.
@@ -147,7 +147,7 @@ impl Reading {
 
 /// Does what a client asks of staged files.
 pub(super) fn stage(area: &StagingArea, request: &Request, body: &[u8]) -> Answer {
-    fn done<T>(result: Result<T, Refusal>, bytes: impl FnOnce(T) -> Vec<u8>) -> Answer {
+    fn done<T>(result: Result<T, StageRefusal>, bytes: impl FnOnce(T) -> Vec<u8>) -> Answer {
         match result {
             Ok(done) => Answer::told(State::Ok, bytes(done)),
             Err((state, why)) => Answer::told(state, why.into_bytes()),

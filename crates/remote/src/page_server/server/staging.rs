@@ -15,7 +15,7 @@ mod folders;
 mod incoming;
 
 use super::super::wire::{StageProgress, StageRoom, StagedFile, State};
-use folders::Folder;
+use folders::OpenFolder;
 use incoming::{Incoming, NotTaken};
 use std::collections::HashMap;
 use std::io;
@@ -31,7 +31,7 @@ const LONGEST_PART: usize = 255;
 const DOCUMENTS: [&str; 5] = ["zarr.json", ".zarray", ".zgroup", ".zattrs", ".zmetadata"];
 
 /// A refusal: the state of the reply, and why.
-pub(super) type Refusal = (State, String);
+pub(super) type StageRefusal = (State, String);
 
 /// A file that is begun, by dataset and the digest of its name.
 type Key = (String, String);
@@ -44,12 +44,12 @@ struct AreaState {
 
 /// See the module.
 pub(super) struct StagingArea {
-    root: Folder,
+    root: OpenFolder,
     /// Its lock keeps other servers away.
-    _hidden: Folder,
-    parts: Folder,
-    complete: Folder,
-    gone: Folder,
+    _hidden: OpenFolder,
+    parts: OpenFolder,
+    complete: OpenFolder,
+    gone: OpenFolder,
     limit: u64,
     /// Names that the server has from its start.
     taken: Vec<String>,
@@ -62,11 +62,11 @@ fn guard<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn unfit(why: impl Into<String>) -> Refusal {
+fn unfit(why: impl Into<String>) -> StageRefusal {
     (State::Unfit, why.into())
 }
 
-fn failed(e: &io::Error) -> Refusal {
+fn failed(e: &io::Error) -> StageRefusal {
     match e.raw_os_error() {
         Some(libc::ENOSPC | libc::EDQUOT) => (State::Full, format!("its disk for staged data is full ({e})")),
         Some(libc::ENOTDIR | libc::EISDIR | libc::EEXIST | libc::ENOTEMPTY | libc::ELOOP) => {
@@ -76,7 +76,7 @@ fn failed(e: &io::Error) -> Refusal {
     }
 }
 
-fn not_taken(why: NotTaken) -> Refusal {
+fn not_taken(why: NotTaken) -> StageRefusal {
     match why {
         NotTaken::Unfit(why) => unfit(why),
         NotTaken::Io(e) => failed(&e),
@@ -110,7 +110,7 @@ impl StagingArea {
     pub(super) fn open(path: &Path, limit: u64, taken: Vec<String>) -> io::Result<Self> {
         let told = |e: io::Error| io::Error::new(e.kind(), format!("{}: {e}", path.display()));
         std::fs::create_dir_all(path).map_err(told)?;
-        let root = Folder::open(path).map_err(told)?;
+        let root = OpenFolder::open(path).map_err(told)?;
         let hidden = root.make(".staging").map_err(told)?;
         if !hidden.lock().map_err(told)? {
             let why = format!("{}: another server keeps its staged data here", path.display());
@@ -161,7 +161,7 @@ impl StagingArea {
     }
 
     /// The dataset of a name, once the name is one that can be staged.
-    fn dataset<'a>(&self, name: &'a str) -> Result<&'a str, Refusal> {
+    fn dataset<'a>(&self, name: &'a str) -> Result<&'a str, StageRefusal> {
         let (first, rest) = name.split_once('/').map_or((name, None), |(first, rest)| (first, Some(rest)));
         if !is_dataset(first) {
             return Err(unfit(format!(
@@ -181,14 +181,14 @@ impl StagingArea {
         Ok(first)
     }
 
-    fn key(&self, name: &str) -> Result<Key, Refusal> {
+    fn key(&self, name: &str) -> Result<Key, StageRefusal> {
         let dataset = self.dataset(name)?.to_owned();
         let digest = ring::digest::digest(&ring::digest::SHA256, name.as_bytes());
         Ok((dataset, digest.as_ref()[..16].iter().map(|b| format!("{b:02x}")).collect()))
     }
 
     /// The bytes of a whole file of that name in one of its trees, and whether it is this version.
-    fn whole(tree: &Folder, file: &StagedFile) -> (u64, bool) {
+    fn whole(tree: &OpenFolder, file: &StagedFile) -> (u64, bool) {
         let found = tree.parent(&file.name, false).and_then(|(folder, leaf)| folder.stat(leaf));
         let Ok(found) = found else { return (0, false) };
         let is_file = found.st_mode & libc::S_IFMT == libc::S_IFREG;
@@ -202,7 +202,7 @@ impl StagingArea {
     }
 
     /// Begins a file, or goes on with it. `only_look`: says whether it has its room.
-    pub(super) fn begin(&self, file: &StagedFile, only_look: bool) -> Result<StageProgress, Refusal> {
+    pub(super) fn begin(&self, file: &StagedFile, only_look: bool) -> Result<StageProgress, StageRefusal> {
         let key = self.key(&file.name)?;
         if self.is_there(file) {
             return Ok(StageProgress { bytes: file.size, complete: true });
@@ -244,7 +244,7 @@ impl StagingArea {
     }
 
     /// Removes a file that is begun.
-    fn forget(&self, key: &Key, mut held: MutexGuard<'_, Incoming>) -> Result<(), Refusal> {
+    fn forget(&self, key: &Key, mut held: MutexGuard<'_, Incoming>) -> Result<(), StageRefusal> {
         held.gone = true;
         let file = StagedFile { name: String::new(), size: held.size, modified_ns: held.modified_ns };
         let removed = self.parts.folder(&key.0).and_then(|folder| folder.remove(&part_name(&key.1, &file), false));
@@ -254,12 +254,12 @@ impl StagingArea {
         removed.map_err(|e| failed(&e))
     }
 
-    fn incoming(&self, key: &Key) -> Result<Arc<Mutex<Incoming>>, Refusal> {
+    fn incoming(&self, key: &Key) -> Result<Arc<Mutex<Incoming>>, StageRefusal> {
         guard(&self.state).files.get(key).cloned().ok_or_else(|| unfit("this file was not begun, or was removed"))
     }
 
     /// Takes bytes of a file that is begun.
-    pub(super) fn put(&self, file: &StagedFile, offset: u64, crc: u32, bytes: &[u8]) -> Result<(), Refusal> {
+    pub(super) fn put(&self, file: &StagedFile, offset: u64, crc: u32, bytes: &[u8]) -> Result<(), StageRefusal> {
         let key = self.key(&file.name)?;
         if crc32c::crc32c(bytes) != crc {
             return Err(unfit("bytes have changed on their way: their checksum is wrong"));
@@ -275,7 +275,7 @@ impl StagingArea {
     }
 
     /// Reads a file back, a part at a time, and makes it one of its dataset if its checksum is that of the source.
-    pub(super) fn commit(&self, file: &StagedFile, crc: u32) -> Result<StageProgress, Refusal> {
+    pub(super) fn commit(&self, file: &StagedFile, crc: u32) -> Result<StageProgress, StageRefusal> {
         let key = self.key(&file.name)?;
         let done = StageProgress { bytes: file.size, complete: true };
         let incoming = match self.incoming(&key) {
@@ -323,7 +323,7 @@ impl StagingArea {
     }
 
     /// Serves the whole files of a dataset.
-    pub(super) fn publish(&self, name: &str) -> Result<(), Refusal> {
+    pub(super) fn publish(&self, name: &str) -> Result<(), StageRefusal> {
         if self.dataset(name)? != name {
             return Err(unfit(format!("{name:?} is no name of a dataset")));
         }
@@ -341,7 +341,7 @@ impl StagingArea {
     }
 
     /// Removes a staged dataset with all that was begun of it.
-    pub(super) fn remove(&self, name: &str) -> Result<(), Refusal> {
+    pub(super) fn remove(&self, name: &str) -> Result<(), StageRefusal> {
         if self.dataset(name)? != name {
             return Err(unfit(format!("{name:?} is no name of a dataset")));
         }
@@ -378,7 +378,7 @@ impl StagingArea {
 }
 
 /// Moves a name with all below it; files that stand there are replaced one by one. Returns the bytes of those.
-fn merge(from: &Folder, to: &Folder, name: &str) -> io::Result<u64> {
+fn merge(from: &OpenFolder, to: &OpenFolder, name: &str) -> io::Result<u64> {
     let is_folder = |found: &libc::stat| found.st_mode & libc::S_IFMT == libc::S_IFDIR;
     let (new, old) = (from.stat(name)?, to.stat(name));
     let replaces = match &old {

@@ -7,7 +7,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::path::Path;
 
 /// An open folder.
-pub(super) struct Folder(OwnedFd);
+pub(super) struct OpenFolder(OwnedFd);
 
 fn c_name(name: &str) -> io::Result<CString> {
     if name.is_empty() || name == "." || name == ".." || name.contains('/') {
@@ -23,7 +23,7 @@ fn checked(result: libc::c_int) -> io::Result<()> {
     }
 }
 
-impl Folder {
+impl OpenFolder {
     /// Opens a folder by its path.
     pub(super) fn open(path: &Path) -> io::Result<Self> {
         Ok(Self(File::open(path)?.into()))
