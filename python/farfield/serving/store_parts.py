@@ -10,7 +10,6 @@ import itertools
 import json
 import math
 import posixpath
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -20,7 +19,8 @@ from farfield.sources import places
 
 _TIME = ("time", "t")
 _DOCUMENTS = (".zarray", ".zgroup", ".zattrs", ".zmetadata", "zarr.json")
-_RANGES = re.compile(r"_farfield/(?P<zone>.+)/ranges_(?P<field>.+)_\d+/")
+_OWN = "_farfield/"
+"""Boxes and ranges in a store of Farfield."""
 _MOST_NAMES = 4_000_000
 """Chunks whose names are computed for a store at a server that lists nothing."""
 
@@ -114,7 +114,8 @@ class ZarrArray:
 
 
 def parts_of_store(folder: str, names: Sequence[str], fields: Sequence[str], steps: str | None) -> list[str]:
-    """The files of a store that some of its fields and steps need: their chunks, coordinates, and all documents.
+    """The files of a store that some of its fields and steps need: their chunks, coordinates, and all documents. Boxes and
+    ranges of a store of Farfield always come: it does not open without them.
 
     Raises:
         UsageError: if the folder is no store, or all fields are in one array.
@@ -137,11 +138,8 @@ def parts_of_store(folder: str, names: Sequence[str], fields: Sequence[str], ste
     left_out = known - set(fields) if fields else set()
 
     def is_needed(name: str) -> bool:
-        if posixpath.basename(name) in _DOCUMENTS:
+        if posixpath.basename(name) in _DOCUMENTS or name.startswith(_OWN):
             return True
-        ranges = _RANGES.match(name)
-        if ranges is not None:
-            return ranges["field"] not in left_out
         array = _array_of(arrays, name)
         if array is None:
             return True
@@ -204,7 +202,7 @@ def _fields(folder: str, arrays: Mapping[str, ZarrArray]) -> set[str]:
     if "multiscales" in attributes or "ome" in attributes:
         return set()
     dimensions = {name for array in arrays.values() for name in array.dimensions}
-    return {a.field for a in arrays.values() if a.field not in dimensions and not a.name.startswith("_farfield")}
+    return {a.field for a in arrays.values() if a.field not in dimensions and not a.name.startswith(_OWN)}
 
 
 def _attributes(folder: str) -> dict[str, Any]:

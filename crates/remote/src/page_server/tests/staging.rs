@@ -3,7 +3,7 @@
 use super::raw::Raw;
 use super::support::*;
 use crate::page_server::client::{ClientOptions, Credentials};
-use crate::page_server::secure::Token;
+use crate::page_server::secure::{Certificate, Token, Trust};
 use crate::page_server::server::{Server, ServerOptions};
 use crate::page_server::wire::*;
 use pager::place::Place;
@@ -112,7 +112,7 @@ fn a_dataset_appears_with_all_its_files_and_stays() {
         let read = Request { file: 1, offset: 600_000, len: 100_000, ..Request::new(Op::Read, 0) };
         assert_eq!(raw.ask(read, &[]).unwrap().body, content[600_000..]);
         assert_eq!(server.status()["staging"]["names"][0], "wing");
-        server.stop();
+        drop(server);
         server = start(&folder.0, 1 << 20);
     }
     // A second server on the same folder would count for itself.
@@ -416,12 +416,20 @@ fn what_was_begun_goes_on_after_an_end_at_any_point() {
 }
 
 #[test]
-fn a_client_brings_files_also_by_tls_and_slowly() {
+fn a_client_brings_files_by_tls() {
     let folder = folder();
-    let server = start(&folder.0, 64 << 20);
+    let (certificate, token) = (Certificate::self_signed(&["localhost".into()]).unwrap(), Token::fresh().unwrap());
+    let trust = Some(Trust::Pinned(certificate.fingerprint()));
+    let server = Server::start(ServerOptions {
+        certificate: Some(certificate),
+        tokens: vec![("me".into(), token.hash())],
+        stagers: vec![token.hash()],
+        ..staging(&folder.0, 64 << 20)
+    });
+    let server = server.unwrap();
     let content = bytes(3, 3 << 20);
     let staged = file("a/1", content.len());
-    let place = place_at(server.address(), Credentials::default(), ClientOptions::default());
+    let place = place_at(server.address(), Credentials { token: Some(token), trust }, ClientOptions::default());
     place.stage_begin(&staged, false).unwrap();
     let chunks: Vec<_> = content
         .chunks(MOST_STAGED)
