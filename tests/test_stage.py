@@ -6,6 +6,7 @@ import itertools
 import json
 import os
 import random
+import signal
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -23,7 +24,7 @@ from farfield.serving.dataset_files import files_of
 from farfield.serving.server import parse_staging
 from farfield.serving.staging import parse_destination, remove, stage
 from plot3d_files import box, write
-from remote_servers import free_port, use, web_server
+from remote_servers import eventually, free_port, use, web_server
 from running import Command, Json, start
 
 KILLS = int(os.environ.get("FARFIELD_CASES", "5"))
@@ -246,19 +247,31 @@ def test_killed_at_many_points(root: Path, tmp_path: Path, ff_json: Json) -> Non
             before = sum(server.status()["staging"]["used"] for server in servers)
             end = time.monotonic() + 20
             while child.poll() is None and time.monotonic() < end:
-                if sum(server.status()["requests"]["stageput"] for server in servers) > sent + random.randrange(1, 30):
+                if sum(server.status()["requests"]["stageput"] for server in servers) > sent + random.randrange(1, 10):
                     break
                 time.sleep(0.005)
             child.kill()
             child.communicate(timeout=30)
             sent = sum(server.status()["requests"]["stageput"] for server in servers)
             assert sum(server.status()["staging"]["used"] for server in servers) >= before
-            assert not any((tmp_path / f"near{n}" / "large").exists() for n in range(2)) or child.returncode == 0
+            assert child.returncode == -signal.SIGKILL
+            assert not any((tmp_path / f"near{n}" / "large").exists() for n in range(2))
         done = ff_json("stage", data, f"{base}/large", "--replicas", 2)
         there = done["bytes_there"]
         for n in range(2):
             assert below(tmp_path / f"near{n}" / "large") == below(data)
     assert there > 0
+
+
+def test_interrupted(root: Path, tmp_path: Path) -> None:
+    (root / "large").mkdir()
+    (root / "large" / "a").write_bytes(bytes(8 << 20))
+    with near(tmp_path) as (servers, base):
+        child = start("stage", root / "large", f"{base}/large", "--rate", "8Mbit")
+        assert eventually(lambda: servers[0].status()["requests"]["stageput"] > 0, 30)
+        child.send_signal(signal.SIGINT)
+        _, err = child.communicate(timeout=10)
+        assert child.returncode == 130 and "the same command goes on" in err
 
 
 def test_a_server_that_is_killed_meanwhile(root: Path, tmp_path: Path) -> None:

@@ -52,17 +52,20 @@ def register(app: typer.Typer) -> None:
         if destination is None:
             raise UsageError("give where the data are to go: farfield stage SRC farfield://a,b,c/NAME")
         settings = common.settings()
-        done = staging.stage(
-            source,
-            destination,
-            replicas=replicas,
-            fields=names(fields),
-            steps=steps,
-            rate=rate,
-            memory_limit=memory_limit,
-            dry_run=dry_run,
-            progress=common.progress(settings),
-        )
+        try:
+            done = staging.stage(
+                source,
+                destination,
+                replicas=replicas,
+                fields=names(fields),
+                steps=steps,
+                rate=rate,
+                memory_limit=memory_limit,
+                dry_run=dry_run,
+                progress=common.progress(settings),
+            )
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt("what was sent stays at the servers: the same command goes on") from None
         common.show(done, _lines(done))
 
 
