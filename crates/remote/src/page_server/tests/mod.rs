@@ -7,3 +7,4 @@ mod security;
 mod serving;
 mod sharing;
 mod support;
+mod urgency;
