@@ -1,6 +1,7 @@
 //! Server and client together, over loopback.
 
 mod faults;
+mod indexed;
 mod proxy;
 mod raw;
 mod security;
@@ -8,3 +9,4 @@ mod serving;
 mod sharing;
 mod staging;
 mod support;
+mod urgency;

@@ -319,7 +319,7 @@ pub struct Via {
 }
 
 /// Bytes before index and extent in the reply to VIA.
-const FOUND_BYTES: usize = 20;
+pub const FOUND_BYTES: usize = 20;
 /// The place of an extent that was never written.
 const NOTHING: u64 = u64::MAX;
 

@@ -23,7 +23,7 @@ mod tests;
 
 pub use body::{
     read_entries, read_looks, read_names, read_ranges, write_entries, write_names, write_ranges, Credits, Hello, Range,
-    RemoteKind, RemoteStat, Via, ViaFound, STAT_BYTES,
+    RemoteKind, RemoteStat, Via, ViaFound, FOUND_BYTES, STAT_BYTES,
 };
 pub(crate) use head::NO_SEQ;
 pub use head::{seed, Op, Reply, Request, State, Urgency, WireFault, HEAD};
