@@ -108,8 +108,14 @@ def test_a_store_and_a_pair_to_one_server(root: Path, tmp_path: Path, ff: Comman
         assert (tmp_path / "near0" / "alone.xyz").read_bytes() == (root / "grid.xyz").read_bytes()
         listed = tmp_path / "two.txt"
         listed.write_text(f"{root}/sol_0.q\n{root}/sol_2.q\n")
-        found = files_of(f"{root}/grid.xyz+q=@{listed}")
+        two = f"{root}/grid.xyz+q=@{listed}"
+        found = files_of(two)
         assert sorted(name for _, name in found.files) == ["grid.xyz", "sol_0.q", "sol_2.q"]
+        for _ in range(2):
+            done = ff_json("stage", two, f"{base}/two")
+            assert done["source"] == f"{base}/two/grid.xyz+q=@{base}/two/listed-1.txt" and done["files"] == 4
+        assert done["bytes_sent"] == 0
+        same(two, done["source"], steps=(0, 1))
         assert ff_json("stage", "--remove", f"{base}/flow")["removed"] == "flow"
         assert not (tmp_path / "near0" / "flow").exists()
         ff("stage", "--remove", f"{base}/flow", ok=(1,))
@@ -261,6 +267,31 @@ def test_killed_at_many_points(root: Path, tmp_path: Path, ff_json: Json) -> Non
         for n in range(2):
             assert below(tmp_path / f"near{n}" / "large") == below(data)
     assert there > 0
+
+
+def test_volumes(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    values = np.arange(24 * 20 * 16, dtype="<u2").reshape(24, 20, 16)
+    head = "NRRD0004\ntype: uint16\ndimension: 3\nsizes: 16 20 24\nendian: little\nencoding: raw\n"
+    (root / "whole.nrrd").write_bytes(head.encode() + b"\n" + values.tobytes())
+    (root / "apart.nhdr").write_text(f"{head}data file: apart.raw\n\n")
+    (root / "apart.raw").write_bytes(values.tobytes())
+    farfield.convert(root / "whole.nrrd", root / "volume.zarr", progress=False)
+    monkeypatch.chdir(root)
+    with near(tmp_path) as (_, base):
+        for source, name, files, address in (
+            ("whole.nrrd", "a.nrrd", 1, "/a.nrrd"),
+            ("whole.nrrd", "a", 1, "/a/whole.nrrd"),
+            ("apart.nhdr", "b", 2, "/b/apart.nhdr"),
+            ("volume.zarr", "c", None, "/c"),
+        ):
+            done = stage(source, f"{base}/{name}", progress=False)
+            assert done["source"] == base + address and done["files"] == (files or done["files"])
+            with farfield.open(done["source"]) as ds:
+                assert np.array_equal(ds[:], values)
+        with pytest.raises(UsageError, match="one array"):
+            stage("volume.zarr", f"{base}/c", fields=["a"], progress=False)
+        with pytest.raises(UsageError, match="convert"):
+            stage("whole.nrrd", f"{base}/a", steps="0", progress=False)
 
 
 def test_interrupted(root: Path, tmp_path: Path) -> None:
