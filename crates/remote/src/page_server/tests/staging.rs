@@ -371,7 +371,7 @@ fn wrong_bytes_do_not_become_a_file() {
 fn what_was_begun_goes_on_after_an_end_at_any_point() {
     let cases: u64 = std::env::var("FARFIELD_CASES").map_or(20, |n| n.parse().unwrap());
     let folder = folder();
-    let content = bytes(9, 9 << 20);
+    let content = bytes(9, 17 << 20);
     let mut rng = Rng(11);
     for case in 0..cases {
         let staged = StagedFile { modified_ns: TIME + case as i64, ..file("wing/a", content.len()) };
@@ -383,7 +383,7 @@ fn what_was_begun_goes_on_after_an_end_at_any_point() {
             if there.complete {
                 break;
             }
-            let end = rng.below(60);
+            let end = rng.below(100);
             let mut all = true;
             for (n, chunk) in content[there.bytes as usize..].chunks(MOST_STAGED).enumerate() {
                 if n as u64 == end {
