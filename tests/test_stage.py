@@ -191,6 +191,11 @@ def test_refusals(root: Path, tmp_path: Path, ff: Command) -> None:
         said = ff("stage", store, f"{base}/flow", ok=(1,)).stderr
         assert f"{whole} bytes more are needed there, and {whole - 1} are free" in said
         assert servers[0].status()["staging"]["used"] == 0 and not (tmp_path / "near0" / "flow").exists()
+    with near(tmp_path / "exact", size=str(whole)) as (_, base):
+        for sent in (whole, 0):
+            assert stage(store, f"{base}/flow", progress=False)["bytes_sent"] == sent
+        with pytest.raises(DataError, match="bytes more are needed there, and 0 are free"):
+            stage(root / "grid.xyz", f"{base}/grid", progress=False)
     for text in ("s3://bucket/a", "farfield://a", "farfield://a/b/c", "farfield://a,/b", "farfield://a/.b", "here"):
         with pytest.raises(UsageError):
             parse_destination(text)
@@ -267,6 +272,29 @@ def test_killed_at_many_points(root: Path, tmp_path: Path, ff_json: Json) -> Non
         for n in range(2):
             assert below(tmp_path / f"near{n}" / "large") == below(data)
     assert there > 0
+
+
+def test_a_source_that_changes(root: Path, tmp_path: Path) -> None:
+    data = root / "large"
+    data.mkdir()
+    for n in range(3):
+        (data / f"part_{n}").write_bytes(bytes([n]) * (3 << 20))
+    os.utime(data / "part_1", ns=(5, 5))
+
+    def change(phase: str, done: float, total: float) -> bool:
+        if phase == "staging" and done > 0:
+            with (data / "part_1").open("r+b") as file:
+                file.write(b"other")
+        return True
+
+    with near(tmp_path) as (_, base):
+        with pytest.raises(DataError, match="part_1: changed while it was read"):
+            stage(data, f"{base}/large", rate="80Mbit", progress=change)
+        assert not (tmp_path / "near0" / "large").exists()
+        assert not list((tmp_path / "near0").rglob("part_1"))
+        # The file of another version begins again.
+        done = stage(data, f"{base}/large", progress=False)
+        assert below(tmp_path / "near0" / "large") == below(data) and done["bytes_sent"] >= 3 << 20
 
 
 def test_volumes(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
