@@ -11,9 +11,11 @@
 //! |---|---|
 //! | `address`, `credentials` | which server, and how it is believed |
 //! | `place` | the seam to the pager, and the table of servers |
+//! | `staging` | files that are brought to a server |
 //! | `ask` | one read or question until it is answered |
 //! | `hub` | the connections of a server, and what waits for them |
 //! | `link`, `files`, `stream`, `receive` | one connection: requests out, numbers of files, bytes in, replies |
+//! | [`rendezvous`] | homes of files among several servers |
 //! | `traffic` | round trips, rates, the window |
 //! | `keeper` | clocks: silence, retries, deadlines |
 
@@ -28,6 +30,8 @@ mod link;
 mod options;
 mod place;
 mod receive;
+pub mod rendezvous;
+mod staging;
 mod stream;
 mod traffic;
 
@@ -35,3 +39,4 @@ pub use credentials::{set_credentials, Credentials};
 pub use options::ClientOptions;
 pub(crate) use place::find;
 pub use place::{register, RemotePlace, SCHEMES};
+pub(crate) use staging::{StagedChunk, StagingRefusal};

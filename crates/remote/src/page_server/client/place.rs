@@ -5,7 +5,7 @@ use super::super::wire::{
     MOST_NAME, MOST_READ, MOST_REQUEST_BODY,
 };
 use super::address::{name_of, ServerAddress, PLAIN_SCHEME, SCHEME};
-use super::ask::Ask;
+use super::ask::{Ask, Then};
 use super::credentials::{credentials_for, Credentials};
 use super::files::version_of;
 use super::hub::Hub;
@@ -104,7 +104,7 @@ impl RemotePlace {
         serde_json::from_slice(&body).map_err(wrong)
     }
 
-    fn fault(&self, fault: &WireFault) -> PageErrorKind {
+    pub(super) fn fault(&self, fault: &WireFault) -> PageErrorKind {
         PageErrorKind::Protocol { server: self.hub.server.clone(), message: fault.to_string() }
     }
 
@@ -119,8 +119,18 @@ impl RemotePlace {
         self.hub.close();
     }
 
+    /// Asks without waiting.
+    pub(super) fn ask(&self, request: Request, body: Vec<u8>, then: Then) {
+        self.hub.submit(vec![Ask::told(request, body, None, then)]);
+    }
+
     /// Asks, and waits.
-    fn wait(&self, request: Request, body: Vec<u8>, file: Option<FileRef>) -> Result<Vec<u8>, PageErrorKind> {
+    pub(super) fn wait(
+        &self,
+        request: Request,
+        body: Vec<u8>,
+        file: Option<FileRef>,
+    ) -> Result<Vec<u8>, PageErrorKind> {
         let (told, answer) = mpsc::channel();
         // The receiver waits for it.
         let then = Box::new(move |result| drop(told.send(result)));

@@ -7,5 +7,6 @@ mod raw;
 mod security;
 mod serving;
 mod sharing;
+mod staging;
 mod support;
 mod urgency;
