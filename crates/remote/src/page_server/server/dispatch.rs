@@ -177,6 +177,9 @@ impl EventLoop {
             }
             None => {
                 *slot = Some(Slot::Opening(Vec::new()));
+                if self.shared.files.origins().has(std::str::from_utf8(&job.body).unwrap_or("")) {
+                    return self.open_at_origin(id, job);
+                }
                 self.by_reader(id, job, Instant::now(), 0, |files, job| {
                     answer::open(files, &job.body, false).unwrap_or_else(|| Answer::of(State::Io))
                 });
@@ -215,6 +218,7 @@ impl EventLoop {
         }
         let charged = answer::bytes_of(&job.request, job.body.len());
         match job.request.op {
+            Op::Stat if !self.shared.files.origins().is_empty() => self.stat_at_origins(id, job, begun, charged),
             Op::Stat => self.by_reader(id, job, begun, charged, |files, job| answer::stat(files, &job.body)),
             Op::List => {
                 self.by_reader(id, job, begun, charged, |files, job| answer::list(files, &job.body, job.request.file));
@@ -230,8 +234,16 @@ impl EventLoop {
                     Err(fault) => return self.breach(id, Some(&job), &fault),
                 };
                 if let Some(answer) = reading.go_on(&self.shared.files, true) {
-                    self.shared.counts.from_cache.fetch_add(1, Relaxed);
+                    let here = if reading.origin().is_some() {
+                        &self.shared.counts.from_memory
+                    } else {
+                        &self.shared.counts.from_cache
+                    };
+                    here.fetch_add(1, Relaxed);
                     return self.reply(id, job, begun, answer);
+                }
+                if reading.origin().is_some() {
+                    return self.read_at_origin(id, job, begun, charged, reading);
                 }
                 self.shared.counts.from_disk.fetch_add(1, Relaxed);
                 self.by_reader(id, job, begun, charged, move |files, _| loop {
@@ -244,6 +256,12 @@ impl EventLoop {
         }
     }
 
+    /// Reserves bytes until [`Self::answered`].
+    pub(super) fn charge(&mut self, bytes: usize) {
+        self.held += bytes;
+        self.shared.counts.held.fetch_add(bytes as u64, Relaxed);
+    }
+
     /// Lets a reader answer.
     fn by_reader(
         &mut self,
@@ -253,8 +271,7 @@ impl EventLoop {
         charged: usize,
         work: impl FnOnce(&super::files::FileTable, &QueuedRequest) -> Answer + Send + 'static,
     ) {
-        self.held += charged;
-        self.shared.counts.held.fetch_add(charged as u64, Relaxed);
+        self.charge(charged);
         let (shared, number) = (self.shared.clone(), self.number);
         self.shared.readers.run(move || {
             let answer = work(&shared.files, &job);
@@ -280,7 +297,7 @@ impl EventLoop {
         self.reply(line, job, begun, answer);
     }
 
-    fn reply(&mut self, id: u64, job: QueuedRequest, begun: Instant, answer: Answer) {
+    pub(super) fn reply(&mut self, id: u64, job: QueuedRequest, begun: Instant, answer: Answer) {
         match answer.state {
             State::Changed => {
                 self.shared.counts.changed.fetch_add(1, Relaxed);

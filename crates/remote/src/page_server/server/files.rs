@@ -5,6 +5,7 @@
 
 use super::super::wire::{RemoteStat, State};
 use super::names::{FileState, Names, NotOpened};
+use super::origin::{FetchedRun, OriginFile, Origins};
 use std::collections::{HashMap, VecDeque};
 use std::fs::File;
 use std::io;
@@ -21,11 +22,28 @@ pub(super) struct ServedFile {
     /// Its state in the words of the protocol.
     pub(super) told: RemoteStat,
     open: Mutex<Option<Arc<File>>>,
+    /// Where it is, if not here. Then it has no name, state or descriptor.
+    origin: Option<Arc<OriginFile>>,
+}
+
+impl ServedFile {
+    /// A file at an origin.
+    pub(super) fn at_origin(file: Arc<OriginFile>) -> Self {
+        let told = file.told;
+        let state = FileState { device: 0, inode: 0, size: 0, modified_ns: 0, changed_ns: 0, kind: told.kind };
+        Self { name: String::new(), state, told, open: Mutex::default(), origin: Some(file) }
+    }
+
+    /// The file at an origin, if it is there.
+    pub(super) fn origin(&self) -> Option<&Arc<OriginFile>> {
+        self.origin.as_ref()
+    }
 }
 
 /// All of them.
 pub(super) struct FileTable {
     names: Names,
+    origins: Origins,
     known: Mutex<Known>,
     most_open: usize,
 }
@@ -47,12 +65,16 @@ pub(super) enum Filled {
 }
 
 impl FileTable {
-    pub(super) fn new(names: Names) -> Self {
-        Self { names, known: Mutex::default(), most_open: most_open() }
+    pub(super) fn new(names: Names, origins: Origins) -> Self {
+        Self { names, origins, known: Mutex::default(), most_open: most_open() }
     }
 
     pub(super) fn names(&self) -> &Names {
         &self.names
+    }
+
+    pub(super) fn origins(&self) -> &Origins {
+        &self.origins
     }
 
     /// Opens a name in its version of now.
@@ -67,6 +89,7 @@ impl FileTable {
             state,
             told: state.told(),
             open: Mutex::new(Some(Arc::new(file))),
+            origin: None,
         });
         if known.files.len() >= known.clean_at {
             known.files.retain(|_, file| file.strong_count() > 0);
@@ -103,15 +126,20 @@ impl FileTable {
         Ok(file)
     }
 
-    /// Appends bytes of a file to `out`, up to its capacity. `at_once`: what does not wait for the disk.
+    /// Appends bytes of a file to `out`, up to its capacity. `at_once`: what does not wait for the disk. `came`: of a file
+    /// at an origin, which is never waited for.
     pub(super) fn read(
         &self,
         served: &Arc<ServedFile>,
         offset: u64,
         len: usize,
+        came: &[Arc<FetchedRun>],
         out: &mut Vec<u8>,
         at_once: bool,
     ) -> Result<Filled, State> {
+        if let Some(origin) = &served.origin {
+            return Ok(origin.read(offset, len, came, out).map_or_else(Filled::Waits, Filled::All));
+        }
         let file = match self.descriptor(served, at_once) {
             Ok(file) => file,
             Err(NotOpened::WouldWait) => return Ok(Filled::Waits(0)),

@@ -108,6 +108,10 @@ codes! {
         Ending = 17,
         /// There is no waiting request of that number.
         NotWaiting = 18,
+        /// The origin of the file failed, not this server. What it said follows.
+        OriginFailed = 30,
+        /// The origin of the name cannot do this. The reason follows.
+        Unsupported = 31,
     }
 }
 
