@@ -148,7 +148,7 @@ impl Reading {
         while let Some(range) = self.ranges.get(self.at.0) {
             let left = range.len as usize - self.at.1;
             let offset = range.offset.saturating_add(self.at.1 as u64);
-            match files.read(&self.file, offset, left, &self.came, &mut self.out, at_once)? {
+            match read(files, &self.file, (offset, left), &self.came, &mut self.out, at_once)? {
                 Filled::All(n) if n == left => self.at = (self.at.0 + 1, 0),
                 Filled::All(_) => return Ok(Some(State::Short)),
                 Filled::Waits(n) => {
@@ -173,7 +173,7 @@ impl Reading {
         self.out.extend(ViaFound { index_len: rule.index_len, extent: None }.bytes());
         let begin = self.out.len();
         self.absent = Some(Range { offset: index_offset, len: rule.index_len });
-        match files.read(&self.file, index_offset, index_len, &self.came, &mut self.out, at_once)? {
+        match read(files, &self.file, (index_offset, index_len), &self.came, &mut self.out, at_once)? {
             Filled::All(n) if n == index_len => {}
             Filled::All(_) => return Err(State::Short),
             Filled::Waits(_) => return Ok(None),
@@ -185,11 +185,26 @@ impl Reading {
         let room = most - self.out.len();
         let Some(len) = usize::try_from(len).ok().filter(|len| *len <= room) else { return Ok(Some(State::Ok)) };
         self.absent = Some(Range { offset: at, len: len as u32 });
-        match files.read(&self.file, at, len, &self.came, &mut self.out, at_once)? {
+        match read(files, &self.file, (at, len), &self.came, &mut self.out, at_once)? {
             Filled::All(n) if n == len => Ok(Some(State::Ok)),
             Filled::All(_) => Ok(Some(State::Short)),
             Filled::Waits(_) => Ok(None),
         }
+    }
+}
+
+/// Appends a range of a file. One at an origin gives what is here or came, and never waits.
+fn read(
+    files: &FileTable,
+    file: &Arc<ServedFile>,
+    (offset, len): (u64, usize),
+    came: &[Arc<FetchedRun>],
+    out: &mut Vec<u8>,
+    at_once: bool,
+) -> Result<Filled, State> {
+    match file.origin() {
+        Some(origin) => Ok(origin.read(offset, len, came, out).map_or_else(Filled::Waits, Filled::All)),
+        None => files.read(file, offset, len, out, at_once),
     }
 }
 

@@ -166,7 +166,7 @@ impl EventLoop {
             match letter {
                 Post::Accepted(socket, address) => self.serve(socket, address),
                 Post::Answered(answered) => self.answered(*answered),
-                Post::FromOrigin(letter) => self.from_origin(*letter),
+                Post::FromOrigin(letter) => self.came_from_origin(*letter),
                 Post::Stop => {
                     self.listener = None;
                     self.until = Some(Instant::now() + self.shared.patience.ending);

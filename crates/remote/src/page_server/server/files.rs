@@ -5,7 +5,7 @@
 
 use super::super::wire::{RemoteStat, State};
 use super::names::{FileState, Names, NotOpened};
-use super::origin::{FetchedRun, OriginFile, Origins};
+use super::origin::{OriginFile, Origins};
 use std::collections::{HashMap, VecDeque};
 use std::fs::File;
 use std::io;
@@ -126,20 +126,15 @@ impl FileTable {
         Ok(file)
     }
 
-    /// Appends bytes of a file to `out`, up to its capacity. `at_once`: what does not wait for the disk. `came`: of a file
-    /// at an origin, which is never waited for.
+    /// Appends bytes of a file to `out`, up to its capacity. `at_once`: what does not wait for the disk.
     pub(super) fn read(
         &self,
         served: &Arc<ServedFile>,
         offset: u64,
         len: usize,
-        came: &[Arc<FetchedRun>],
         out: &mut Vec<u8>,
         at_once: bool,
     ) -> Result<Filled, State> {
-        if let Some(origin) = &served.origin {
-            return Ok(origin.read(offset, len, came, out).map_or_else(Filled::Waits, Filled::All));
-        }
         let file = match self.descriptor(served, at_once) {
             Ok(file) => file,
             Err(NotOpened::WouldWait) => return Ok(Filled::Waits(0)),

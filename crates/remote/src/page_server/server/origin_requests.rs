@@ -9,7 +9,7 @@ use super::mailbox::{Answered, OriginLetter, Post};
 use super::origin::{told, FoundName};
 use super::schedule::QueuedRequest;
 use super::shared::ServerShared;
-use pager::place::FileStat;
+use pager::place::{FileStat, Place};
 use pager::PageErrorKind;
 use std::path::PathBuf;
 use std::sync::atomic::Ordering::Relaxed;
@@ -92,7 +92,7 @@ impl EventLoop {
     }
 
     /// A read's blocks came, or did not.
-    pub(super) fn from_origin(&mut self, letter: OriginLetter) {
+    pub(super) fn came_from_origin(&mut self, letter: OriginLetter) {
         let OriginLetter { line, job, begun, mut reading, fetched, charged } = letter;
         let kind = match fetched {
             Ok(came) => {
@@ -129,11 +129,13 @@ fn post(shared: &ServerShared, number: usize, answered: Answered) {
     shared.mailboxes[number].post(Post::Answered(Box::new(answered)));
 }
 
+/// Names at origins with their numbers among those that were asked about.
+type NumberedNames = Vec<(usize, FoundName)>;
+
 /// States of names that are being collected.
 struct Stats {
     answers: Vec<(State, RemoteStat)>,
-    /// Names at origins: their numbers among all.
-    far: Vec<(usize, FoundName)>,
+    far: NumberedNames,
 }
 
 impl Stats {
@@ -160,7 +162,7 @@ impl Stats {
     fn then(self, shared: &Arc<ServerShared>, then: impl FnOnce(Answer) + Send + 'static) {
         let Self { answers, far } = self;
         // By place, which takes many names at once.
-        let mut asked: Vec<(Arc<dyn pager::place::Place>, Vec<(usize, FoundName)>)> = Vec::new();
+        let mut asked: Vec<(Arc<dyn Place>, NumberedNames)> = Vec::new();
         for (n, found) in far {
             let place = shared.files.origins().place(&found);
             match asked.iter_mut().find(|(known, _)| Arc::ptr_eq(known, &place)) {

@@ -193,6 +193,12 @@ impl Server {
         status::prometheus(&self.shared)
     }
 
+    /// Flips a bit of each block of the memory cache. Returns how many there are.
+    #[cfg(test)]
+    pub(in super::super) fn damage_cache(&self) -> u64 {
+        self.shared.files.origins().cache().damage()
+    }
+
     /// What the disk cache before the origins has to say, once.
     pub fn take_notice(&self) -> Option<String> {
         self.shared.files.origins().take_notice()

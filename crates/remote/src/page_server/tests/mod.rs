@@ -1,6 +1,7 @@
 //! Server and client together, over loopback.
 
 mod faults;
+mod network_memory;
 mod proxy;
 mod raw;
 mod security;

@@ -88,10 +88,10 @@ impl MemoryCache {
         let mut done = 0;
         let mut at = offset;
         while done < len {
-            let group = at / BLOCK as u64 >> GROUP_SHIFT;
+            let group = (at / BLOCK as u64) >> GROUP_SHIFT;
             let Some((mut part, _)) = self.part(file, at / BLOCK as u64) else { break };
             // All blocks of the group under one lock.
-            while done < len && at / BLOCK as u64 >> GROUP_SHIFT == group {
+            while done < len && (at / BLOCK as u64) >> GROUP_SHIFT == group {
                 let (block, within) = (at / BLOCK as u64, (at % BLOCK as u64) as usize);
                 let read = part.read(Block::hash(file, block), file, block, within, len - done, out);
                 match read {

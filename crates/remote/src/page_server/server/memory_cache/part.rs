@@ -24,8 +24,10 @@ pub(super) struct Block {
 }
 
 impl Block {
-    const FREE: Self =
-        Self { file: [0; 16], number: 0, hash: 0, stamp: Cell::new(0), crc: 0, len: 0, referenced: Cell::new(false) };
+    fn none() -> Self {
+        let (stamp, referenced) = (Cell::new(0), Cell::new(false));
+        Self { file: [0; 16], number: 0, hash: 0, stamp, crc: 0, len: 0, referenced }
+    }
 
     /// The hash of a block. Digests of files are evenly spread already.
     pub(super) fn hash(file: &FileDigest, number: u64) -> u64 {
@@ -58,7 +60,7 @@ impl Blocks {
     fn free(&mut self, place: u32) {
         if let Some(block) = self.blocks.get_mut(place as usize) {
             self.index.remove(&block.hash);
-            *block = Block::FREE;
+            *block = Block::none();
         }
     }
 }
@@ -200,7 +202,7 @@ impl CachePart {
             return Some(place);
         }
         let place = u32::try_from(self.blocks.blocks.len()).ok().filter(|place| (*place as usize) < self.most)?;
-        self.blocks.blocks.push(Block::FREE);
+        self.blocks.blocks.push(Block::none());
         Some(place)
     }
 
