@@ -55,6 +55,7 @@ impl EventLoop {
         if let Some(connection) = self.connections.get_mut(&id) {
             (connection.stage, connection.since) = (Stage::Ending, Instant::now());
             self.schedule.remove(id);
+            self.absent.remove(id);
         }
     }
 
@@ -107,11 +108,12 @@ impl EventLoop {
                 self.reply(id, job, Instant::now(), Answer::of(state));
             }
             Op::Promote => {
-                let waited = self.schedule.promote(id, job.request.file);
+                let waited = self.schedule.promote(id, job.request.file) || self.absent.promote(id, job.request.file);
                 self.reply(id, job, Instant::now(), Answer::of(if waited { State::Ok } else { State::NotWaiting }));
             }
             Op::Cancel => {
                 let withdrawn = self.schedule.withdraw(id, job.request.file);
+                let withdrawn = withdrawn.or_else(|| self.absent.withdraw(id, job.request.file));
                 let state = if withdrawn.is_some() { State::Ok } else { State::NotWaiting };
                 if let Some(withdrawn) = withdrawn {
                     self.reply(id, withdrawn, Instant::now(), Answer::of(State::Cancelled));
@@ -145,6 +147,7 @@ impl EventLoop {
         match self.shared.clients.hello(&hello, connection.address) {
             Ok(client) => {
                 self.schedule.add(id, client.number, &client.connections);
+                self.absent.add(id, client.number, &client.connections);
                 connection.client = Some(client);
                 connection.stage = Stage::Ready;
                 let body = connection.credits.bytes();
@@ -189,15 +192,12 @@ impl EventLoop {
 
     /// Answers waiting requests. Returns the time until it should be called again, `None`: at once.
     pub(super) fn pump(&mut self) -> Option<Duration> {
+        self.pump_absent();
         for _ in 0..MOST_AT_ONCE {
             if self.schedule.waiting() == 0 || self.shared.readers.full() {
                 return Some(Duration::MAX);
             }
-            // With nothing held, the longest request goes.
-            let room = match self.held {
-                0 => u32::MAX,
-                held => u32::try_from(self.memory.saturating_sub(held)).unwrap_or(u32::MAX),
-            };
+            let room = self.room();
             match self.schedule.next(Instant::now(), room) {
                 NextRequest::Request(id, job) => self.run_job(id, job),
                 NextRequest::Wait(time) => return Some(time),
@@ -210,7 +210,15 @@ impl EventLoop {
         None
     }
 
-    fn run_job(&mut self, id: u64, job: QueuedRequest) {
+    /// Bytes that the next request may take. With nothing held, the longest request goes.
+    pub(super) fn room(&self) -> u32 {
+        match self.held {
+            0 => u32::MAX,
+            held => u32::try_from(self.memory.saturating_sub(held)).unwrap_or(u32::MAX),
+        }
+    }
+
+    pub(super) fn run_job(&mut self, id: u64, job: QueuedRequest) {
         let begun = Instant::now();
         let deadline = Duration::from_millis(job.request.deadline_ms.into());
         if job.request.deadline_ms > 0 && begun.saturating_duration_since(job.arrived) > deadline {

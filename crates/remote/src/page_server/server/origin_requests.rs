@@ -7,7 +7,7 @@ use super::event_loop::EventLoop;
 use super::files::FileTable;
 use super::mailbox::{Answered, OriginLetter, Post};
 use super::origin::{told, FoundName};
-use super::schedule::QueuedRequest;
+use super::schedule::{NextRequest, QueuedRequest};
 use super::shared::ServerShared;
 use pager::place::{FileStat, Place};
 use pager::PageErrorKind;
@@ -70,6 +70,12 @@ impl EventLoop {
         charged: usize,
         reading: Reading,
     ) {
+        let goes = reading.origin().is_none_or(|file| file.place().room() > 0 || file.is_coming(&reading.wanted().0));
+        if !goes && self.at_origins > 0 {
+            // Here it is overtaken by demands, and waits for its client's turn.
+            return self.absent.push(line, job, false);
+        }
+        self.at_origins += 1;
         // What comes is held beside the reply until it is copied there.
         let charged = charged * 2;
         self.charge(charged);
@@ -77,9 +83,23 @@ impl EventLoop {
         self.fetch(line, job, begun, charged, reading);
     }
 
+    /// Sends requests that waited to origins, as many as they take.
+    pub(super) fn pump_absent(&mut self) {
+        while self.absent.waiting() > 0 {
+            let before = self.absent.waiting();
+            let NextRequest::Request(line, job) = self.absent.next(Instant::now(), self.room()) else { return };
+            self.run_job(line, job);
+            if self.absent.waiting() == before {
+                // It waits again.
+                return;
+            }
+        }
+    }
+
     fn fetch(&mut self, line: u64, job: QueuedRequest, begun: Instant, charged: usize, reading: Reading) {
         let (shared, number) = (self.shared.clone(), self.number);
         let Some(file) = reading.origin().cloned() else {
+            self.at_origins -= 1;
             return self.answered(Answered { line, job, begun, answer: Answer::of(State::Io), charged });
         };
         let (wanted, came) = reading.wanted();
@@ -97,13 +117,15 @@ impl EventLoop {
         let kind = match fetched {
             Ok(came) => {
                 reading.take(came);
-                return match reading.go_on(&self.shared.files, true) {
-                    Some(answer) => self.answered(Answered { line, job, begun, answer, charged }),
-                    None => self.fetch(line, job, begun, charged, reading),
+                let Some(answer) = reading.go_on(&self.shared.files, true) else {
+                    return self.fetch(line, job, begun, charged, reading);
                 };
+                self.at_origins -= 1;
+                return self.answered(Answered { line, job, begun, answer, charged });
             }
             Err(kind) => kind,
         };
+        self.at_origins -= 1;
         let changed = matches!(kind, PageErrorKind::Changed { .. });
         let Some(file) = reading.origin().filter(|_| changed) else {
             return self.answered(Answered { line, job, begun, answer: Answer::refused(&kind), charged });

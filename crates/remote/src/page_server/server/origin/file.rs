@@ -189,6 +189,19 @@ impl OriginFile {
         Ok(done)
     }
 
+    /// Whether all absent blocks of ranges are under way.
+    pub(in super::super) fn is_coming(&self, ranges: &[Range]) -> bool {
+        let flights = lock(&self.flights);
+        let comes = |block| flights.contains_key(&block) || self.cache.contains(&self.told.version, block);
+        !flights.is_empty() && ranges.iter().all(|range| self.blocks(range).all(comes))
+    }
+
+    /// The blocks of a range, as far as the file goes.
+    fn blocks(&self, range: &Range) -> std::ops::Range<u64> {
+        let end = range.offset.saturating_add(range.len.into()).min(self.told.size);
+        range.offset / BLOCK as u64..end.div_ceil(BLOCK as u64)
+    }
+
     /// Fetches the absent blocks of ranges. `then` is called once, on any thread, with what came for them: blocks that
     /// are here already are not among it.
     pub(in super::super) fn fetch(
@@ -203,8 +216,7 @@ impl OriginFile {
         let (mut joined, mut runs): (Vec<Arc<Flight>>, Vec<(u64, u64)>) = (Vec::new(), Vec::new());
         let mut flights = lock(&self.flights);
         for range in ranges {
-            let end = range.offset.saturating_add(range.len.into()).min(self.told.size);
-            for block in range.offset / BLOCK as u64..end.div_ceil(BLOCK as u64) {
+            for block in self.blocks(range) {
                 if let Some(flight) = flights.get(&block) {
                     if !joined.iter().any(|known| Arc::ptr_eq(known, flight)) {
                         joined.push(flight.clone());
