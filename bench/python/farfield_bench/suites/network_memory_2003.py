@@ -115,20 +115,19 @@ class _Case:
 
 @experiment("network-memory-2003", "What a fault costs: disk, and the memory of another machine (2003)")
 def measure(recorder: Recorder) -> None:
-    """The experiment of the Visible Human on network memory (2003), with streamlines in place of its ray-caster. The
-    same work runs in core, paged from disk, and paged from remote memory, with memory for 7/8 and for 1/8 of the data.
-    The flow has 384 x 384 x 192 points (0.9 GB, as its 971 MB). 2,000 random seeds, lines of at most one unit (96
-    cells), forward, one core. Times are of the trace, with the dataset open. In core: the same kernel over flat arrays
-    read before. The local disk: files evicted, in a memory cgroup of limit and base. Page server: `farfield serve` on a
+    """The experiment of the Visible Human on network memory (2003), with streamlines in place of its ray-caster. The same
+    work runs in core, paged from disk, and paged from remote memory, with memory for 7/8 and for 1/8 of the data. The
+    flow has 384 x 384 x 192 points (0.9 GB, as its 971 MB). 2,000 random seeds, lines of at most one unit (96 cells),
+    forward, one core. Times are of the trace, with the dataset open. In core: the same kernel over flat arrays read
+    before. The local disk: files evicted, in a memory cgroup of limit and base. Page server: `farfield serve` on a
     loopback device of this machine, its files in memory; it may use all cores. Network memory: the same with `--cache`
     for all data in front of the disk, filled by a run before, files evicted: what the client's memory lacks is in that
-    of the server. Beside it a simulated device over files
-    in memory. It takes the paper's 0.3 ms (another machine's memory) or 11.6 ms (its disk)
-    for each read. Both have no cgroup, which would count that memory: the limit alone bounds the pages. One at a
-    time: one line, one read, as an operating system pages for a program with one thread, and as in the paper. Otherwise
-    Farfield computes other lines while pages come, with up to 32 reads in flight. A fault's cost is the time beyond
-    that in core, over the number of faults. Bounds are on the page server and the network memory; ratios stand beside those of the paper's
-    27.2 s, 1388 s, 64.7 s and 113 s. Lines of all arms are compared.
+    of the server. Beside it a simulated device over files in memory. It takes the paper's 0.3 ms (another machine's
+    memory) or 11.6 ms (its disk) for each read. Both have no cgroup, which would count that memory: the limit alone
+    bounds the pages. One at a time: one line, one read, as an operating system pages for a program with one thread, and
+    as in the paper. Otherwise Farfield computes other lines while pages come, with up to 32 reads in flight. A fault's
+    cost is the time beyond that in core, over the number of faults. Bounds are on the page server and the network
+    memory; ratios stand beside those of the paper's 27.2 s, 1388 s, 64.7 s and 113 s. Lines of all arms are compared.
     """
     quick = recorder.quick
     dims, count = ((129, 129, 97), 10) if quick else ((384, 384, 192), 2000)
