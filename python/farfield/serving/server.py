@@ -15,7 +15,7 @@ from typing import Any
 from farfield import _core
 from farfield.errors import DataError, UsageError
 from farfield.runtime.sizes import parse_bytes
-from farfield.serving import tokens
+from farfield.serving import ssh, tokens
 from farfield.sources.addresses import expanduser, is_remote, parts, refuse_unknown
 
 DEFAULT_PORT = 7207
@@ -217,11 +217,7 @@ def start(options: ServeOptions) -> Serving:
     tls = options.tls if options.tls is not None else not is_this_machine(options.listen)
     host = options.listen.rpartition(":")[0].strip("[]")
     hosts = sorted({socket.getfqdn(), socket.gethostname(), "localhost", *([] if ":" in host else [host])})
-    launched = [path for _, path in options.names if path.startswith("ssh://")]
-    if launched:
-        from farfield.serving.ssh import ensure
-
-        ensure(launched)
+    ssh.ensure([path for _, path in options.names])
     document = {
         "names": options.names,
         "listen": options.listen,

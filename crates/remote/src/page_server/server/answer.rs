@@ -6,7 +6,7 @@ use super::super::wire::{
 };
 use super::files::{FileTable, Filled, ServedFile};
 use super::names::NotOpened;
-use super::origin::{refusal, FetchedRun, OpenedFile, OriginFile};
+use super::origin::{refusal, FetchedRun, OriginFile, OriginOpened};
 use pager::PageErrorKind;
 use std::sync::Arc;
 
@@ -32,7 +32,7 @@ impl Answer {
     }
 
     /// To OPEN of a file at an origin.
-    pub(super) fn opened(file: OpenedFile) -> Self {
+    pub(super) fn opened(file: OriginOpened) -> Self {
         match file {
             Ok(file) => {
                 let mut answer = Self::told(State::Ok, file.told.bytes().to_vec());

@@ -143,7 +143,7 @@ impl EventLoop {
             self.freed = false;
             wait = self.pump();
             self.flush_dirty();
-            if self.freed && self.schedule.waiting() > 0 {
+            if self.freed && self.schedule.waiting() + self.absent.waiting() > 0 {
                 wait = None;
             }
             if ticked.elapsed() >= TICK {

@@ -1,7 +1,7 @@
 //! Whether the host is short of memory, and how much the cache may have then.
 //!
-//! A cache gives way before the host swaps: when little memory is available, or when tasks stall for it
-//! (`/proc/pressure/memory`). The machine and the server's own cgroup count, whichever is shorter.
+//! A cache gives way before the host swaps: when little memory is available, or when less than a quarter is and tasks stall
+//! for it (`/proc/pressure/memory`). The machine and the server's own cgroup count, whichever is shorter.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -54,14 +54,20 @@ impl HostMemory {
         self.kept().saturating_sub(self.available)
     }
 
+    /// Whether tasks stall because the whole machine is short. A program that stalls in a limit of its own gains nothing by
+    /// what a cache gives back.
+    fn stalls_above(&self, percent: f64) -> bool {
+        self.stalled > percent && self.available < self.total / 4
+    }
+
     /// Bytes that a cache may have which has `used` bytes, and may have `allowed` now and `limit` at most.
     pub(super) fn allows(&self, used: u64, allowed: u64, limit: u64) -> u64 {
-        let step = if self.stalled > STALLED { used / STEP } else { 0 };
+        let step = if self.stalls_above(STALLED) { used / STEP } else { 0 };
         let goes = self.lacks().max(step);
         if goes > 0 {
             return used.saturating_sub(goes).min(allowed);
         }
-        if allowed < limit && self.stalled < CALM {
+        if allowed < limit && !self.stalls_above(CALM) {
             // Not more than the host has beyond what it keeps twice: else the next look would take it again.
             let room = self.available.saturating_sub(2 * self.kept());
             return limit.min(allowed.saturating_add(room.min((limit / STEP).max(1 << 20))));
@@ -135,8 +141,10 @@ mod tests {
         let short = HostMemory { available: GIB / 2, ..calm };
         assert_eq!(short.allows(8 * GIB, 16 * GIB, 16 * GIB), 8 * GIB - 3 * GIB / 2);
         assert_eq!(short.allows(GIB, 16 * GIB, 16 * GIB), 0);
-        let stalling = HostMemory { stalled: 30.0, ..calm };
+        let stalling = HostMemory { stalled: 30.0, available: 9 * GIB, ..calm };
         assert_eq!(stalling.allows(8 * GIB, 16 * GIB, 16 * GIB), 7 * GIB);
+        let elsewhere = HostMemory { stalled: 30.0, ..calm };
+        assert_eq!(elsewhere.allows(8 * GIB, 16 * GIB, 16 * GIB), 16 * GIB);
         assert_eq!(calm.allows(4 * GIB, 4 * GIB, 16 * GIB), 6 * GIB);
         let tight = HostMemory { available: 3 * GIB, ..calm };
         assert_eq!(tight.allows(4 * GIB, 4 * GIB, 16 * GIB), 4 * GIB);

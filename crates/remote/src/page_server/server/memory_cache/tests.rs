@@ -48,6 +48,11 @@ fn the_limit_holds_and_blocks_that_were_used_stay() {
         assert!(cache.usage().used <= limit, "{n}");
     }
     assert!(cache.usage().used > limit * 9 / 10);
+    let blocks =
+        (0..64).filter(|n| cache.contains(&A, *n)).count() + (0..5000).filter(|n| cache.contains(&B, *n)).count();
+    let of_records = cache.usage().used as f64 / (blocks * BLOCK) as f64 - 1.0;
+    println!("records of blocks: {:.1} %", 100.0 * of_records);
+    assert!((0.02..0.07).contains(&of_records), "{of_records}");
     let nothing = MemoryCache::new(0);
     nothing.insert(&A, 0, &block);
     assert!(read(&nothing, &A, 0, 10).is_empty() && nothing.usage() == MemoryUse::default());

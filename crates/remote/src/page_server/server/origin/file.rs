@@ -55,42 +55,42 @@ pub(in super::super) struct OriginFile {
     pub(super) version: FileVersion,
     cache: Arc<MemoryCache>,
     counts: Arc<OriginCounts>,
-    flights: Mutex<HashMap<u64, Arc<Flight>>>,
+    flights: Mutex<HashMap<u64, Arc<BlockFlight>>>,
     /// When the origin last said that this is its version.
     seen: Mutex<Option<Instant>>,
 }
 
 /// One read of absent blocks.
-struct Flight {
+struct BlockFlight {
     first: u64,
     count: u64,
     offset: u64,
     memory: Mutex<Option<Vec<u8>>>,
-    waiting: Mutex<Vec<Arc<Waiting>>>,
+    waiting: Mutex<Vec<Arc<FlightWaiter>>>,
     urgent: AtomicBool,
     /// Under which completion and token it was sent.
     sent: OnceLock<(Weak<SentReads>, u64)>,
 }
 
-impl Flight {
+impl BlockFlight {
     fn blocks(&self) -> std::ops::Range<u64> {
         self.first..self.first + self.count
     }
 }
 
 /// Somebody who waits for several flights.
-struct Waiting {
-    state: Mutex<WaitingState>,
+struct FlightWaiter {
+    state: Mutex<FlightWaitState>,
 }
 
-struct WaitingState {
+struct FlightWaitState {
     left: usize,
     came: Vec<Arc<FetchedRun>>,
     failed: Option<PageErrorKind>,
     then: Option<Box<dyn FnOnce(Fetched) + Send>>,
 }
 
-impl Waiting {
+impl FlightWaiter {
     fn arrive(&self, result: Result<Option<Arc<FetchedRun>>, PageErrorKind>) {
         let mut state = lock(&self.state);
         state.left -= 1;
@@ -112,7 +112,7 @@ impl Waiting {
 /// Reads that were sent together.
 struct SentReads {
     file: Arc<OriginFile>,
-    flights: Vec<Arc<Flight>>,
+    flights: Vec<Arc<BlockFlight>>,
 }
 
 impl Completion for SentReads {
@@ -211,9 +211,9 @@ impl OriginFile {
         urgent: bool,
         then: Box<dyn FnOnce(Fetched) + Send>,
     ) {
-        let state = WaitingState { left: 1, came: Vec::new(), failed: None, then: Some(then) };
-        let waiting = Arc::new(Waiting { state: Mutex::new(state) });
-        let (mut joined, mut runs): (Vec<Arc<Flight>>, Vec<(u64, u64)>) = (Vec::new(), Vec::new());
+        let state = FlightWaitState { left: 1, came: Vec::new(), failed: None, then: Some(then) };
+        let waiting = Arc::new(FlightWaiter { state: Mutex::new(state) });
+        let (mut joined, mut runs): (Vec<Arc<BlockFlight>>, Vec<(u64, u64)>) = (Vec::new(), Vec::new());
         let mut flights = lock(&self.flights);
         for range in ranges {
             for block in self.blocks(range) {
@@ -232,7 +232,7 @@ impl OriginFile {
                 }
             }
         }
-        let new: Vec<Arc<Flight>> = runs.into_iter().map(|(from, to)| self.flight(from, to, urgent)).collect();
+        let new: Vec<Arc<BlockFlight>> = runs.into_iter().map(|(from, to)| self.flight(from, to, urgent)).collect();
         for flight in &new {
             for block in flight.blocks() {
                 flights.insert(block, flight.clone());
@@ -250,9 +250,9 @@ impl OriginFile {
         waiting.arrive(Ok(None));
     }
 
-    fn flight(&self, from: u64, to: u64, urgent: bool) -> Arc<Flight> {
+    fn flight(&self, from: u64, to: u64, urgent: bool) -> Arc<BlockFlight> {
         let (offset, end) = (from * BLOCK as u64, (to * BLOCK as u64).min(self.told.size));
-        Arc::new(Flight {
+        Arc::new(BlockFlight {
             first: from,
             count: to - from,
             offset,
@@ -264,7 +264,7 @@ impl OriginFile {
     }
 
     /// A task waits now for a read that was sent ahead of any use.
-    fn hasten(&self, flight: &Flight) {
+    fn hasten(&self, flight: &BlockFlight) {
         if flight.urgent.swap(true, Relaxed) {
             return;
         }
@@ -275,7 +275,7 @@ impl OriginFile {
         }
     }
 
-    fn send(self: &Arc<Self>, flights: Vec<Arc<Flight>>, urgent: bool) {
+    fn send(self: &Arc<Self>, flights: Vec<Arc<BlockFlight>>, urgent: bool) {
         if flights.is_empty() {
             return;
         }
@@ -296,7 +296,7 @@ impl OriginFile {
         self.place.submit(&self.file, reads, &done);
     }
 
-    fn landed(&self, flight: &Arc<Flight>, result: Result<(), PageErrorKind>) {
+    fn landed(&self, flight: &Arc<BlockFlight>, result: Result<(), PageErrorKind>) {
         let bytes = lock(&flight.memory).take().unwrap_or_default();
         let result = match result {
             Ok(()) => {

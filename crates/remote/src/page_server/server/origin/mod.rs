@@ -23,7 +23,7 @@ mod roots;
 
 pub(super) use answers::{refusal, told};
 pub(super) use file::{Fetched, FetchedRun, OriginFile};
-pub(super) use roots::{FoundName, OpenedFile, Origins};
+pub(super) use roots::{FoundName, OriginOpened, Origins};
 
 use super::memory_cache::HostMemory;
 use std::path::PathBuf;

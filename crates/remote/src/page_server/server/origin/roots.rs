@@ -46,7 +46,7 @@ struct KnownFiles {
 }
 
 /// A file that was opened, or the state for the client with a message.
-pub(in super::super) type OpenedFile = Result<Arc<OriginFile>, (State, String)>;
+pub(in super::super) type OriginOpened = Result<Arc<OriginFile>, (State, String)>;
 
 /// Names of a folder, or the state for the client with a message.
 type Listed = Result<Vec<(RemoteKind, u64, String)>, (State, String)>;
@@ -166,7 +166,7 @@ impl Origins {
     }
 
     /// Opens a file whose version was seen lately.
-    pub(in super::super) fn open_at_once(&self, name: &str) -> Option<OpenedFile> {
+    pub(in super::super) fn open_at_once(&self, name: &str) -> Option<OriginOpened> {
         let found = match self.find(name)? {
             Ok(found) => found,
             Err(state) => return Some(Err((state, String::new()))),
@@ -176,7 +176,7 @@ impl Origins {
     }
 
     /// The file of a name whose state the origin said.
-    pub(in super::super) fn open_as(&self, found: &FoundName, stat: Result<FileStat, PageErrorKind>) -> OpenedFile {
+    pub(in super::super) fn open_as(&self, found: &FoundName, stat: Result<FileStat, PageErrorKind>) -> OriginOpened {
         let stat = stat.map_err(|kind| refusal(&kind))?;
         if stat.kind != FileKind::File {
             return Err((State::NotFile, String::new()));
