@@ -400,3 +400,41 @@ fn what_cannot_be_an_origin_is_refused() {
         assert!(error.contains(said), "{address}: {error}");
     }
 }
+
+/// Hits pass what waits for the origin, and clients share the origin, whatever one of them asks for.
+#[test]
+fn a_greedy_client_delays_no_other() {
+    const PAGE: u32 = 48 << 10;
+    let folder = folder();
+    let truth = bytes(14, 20 << 20);
+    std::fs::write(folder.0.join("a"), &truth).unwrap();
+    let origin = Server::start(ServerOptions { rate: Some(8 << 20), ..options(&folder.0) }).unwrap();
+    let server = Server::start(behind(&origin, memory(64 << 20))).unwrap();
+    let place = place_at(server.address(), Credentials::default(), ClientOptions::default());
+    let file = far("a");
+    let at = |n: u64| (16 << 20) + n * u64::from(PAGE);
+    read(&place, &file, at(0), PAGE as usize).unwrap();
+    let mut greedy = Raw::greeted(server.address(), None);
+    greedy.open("far/a", 1).unwrap();
+    let done = AtomicU64::new(0);
+    std::thread::scope(|scope| {
+        for n in 0..300 {
+            let request = Request { file: 1, offset: n * u64::from(PAGE), len: PAGE, ..Request::new(Op::Read, 0) };
+            greedy.send(request, &[]).unwrap();
+        }
+        let (greedy, done) = (&mut greedy, &done);
+        scope.spawn(move || {
+            for _ in 0..300 {
+                let (told, _) = greedy.receive().unwrap();
+                assert_eq!(told.reply.state, State::Ok);
+                done.fetch_add(1, SeqCst);
+            }
+        });
+        for n in 1..6 {
+            assert!(read(&place, &file, at(n), PAGE as usize).unwrap() == truth[at(n) as usize..][..PAGE as usize]);
+            assert!(read(&place, &file, at(0), 100).unwrap() == truth[at(0) as usize..][..100]);
+        }
+        assert!(done.load(SeqCst) < 200, "{} of 300 pages went before 5", done.load(SeqCst));
+    });
+    until("nothing is held", Duration::from_secs(5), || count(&server, "held") == 0);
+}
