@@ -8,3 +8,4 @@ mod security;
 mod serving;
 mod sharing;
 mod support;
+mod urgency;
