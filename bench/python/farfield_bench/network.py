@@ -28,7 +28,7 @@ from farfield_bench.rights import Right
 
 SOURCE = Path(__file__).with_name("line.c")
 SERVER, LOOPBACK = "10.78.0.2", "127.0.0.1"
-PORT, TLS_PORT, WEB_PORT, PROTECTED_PORT = 7207, 7208, 8080, 7209
+PORT, TLS_PORT, WEB_PORT, PROTECTED_PORT, MEMORY_PORT = 7207, 7208, 8080, 7209, 7210
 PATIENCE_S = 20.0
 """Longest time for a server to listen."""
 _SPACES = Path("/var/run/netns")
@@ -195,6 +195,22 @@ def page_server(network: Network, folder: Path, *, tls: bool = False) -> Served:
     if tls:
         environment["FARFIELD_SERVER_PIN"] = said["fingerprint"]
     return Served("farfield", f"farfield://{network.host}:{port}/data", child.pid, environment)
+
+
+def network_memory(network: Network, origin: str, cache: int, *, local: bool = False) -> Served:
+    """`farfield serve` with memory of its own before an origin: an address, or with `local` a folder."""
+    words = ["serve", f"data={origin}", "--listen", f"{network.host}:{MEMORY_PORT}", "--json", "-q", "--no-tls"]
+    words += ["--cache", str(cache), *(["--cache-local"] if local else [])]
+    child = network.start(arms.farfield(*words), MEMORY_PORT, "network-memory")
+    _document(child)
+    return Served("farfield", f"farfield://{network.host}:{MEMORY_PORT}/data", child.pid)
+
+
+def server_status(network: Network, served: Served) -> dict[str, Any]:
+    """What a page server says of itself."""
+    command = arms.farfield("serve", "--status", served.url.rpartition("/")[0], "--json")
+    found: dict[str, Any] = arms.run(network.at_client(command, served.environment)).json()
+    return found
 
 
 def nginx(network: Network, folder: Path) -> Served:

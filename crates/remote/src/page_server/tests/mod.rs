@@ -2,6 +2,7 @@
 
 mod faults;
 mod indexed;
+mod network_memory;
 mod proxy;
 mod raw;
 mod security;
