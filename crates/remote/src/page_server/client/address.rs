@@ -38,6 +38,9 @@ impl ServerAddress {
             None => DEFAULT_PORT,
             Some(port) => port.parse().map_err(|_| format!("{url}: {port:?} is no port"))?,
         };
+        if host.contains(',') {
+            return Err(format!("{scheme}://{authority} names several servers; name one of them"));
+        }
         if host.is_empty() {
             return Err(format!("{url} names no server"));
         }

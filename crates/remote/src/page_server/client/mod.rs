@@ -10,7 +10,9 @@
 //! | module | for |
 //! |---|---|
 //! | `address`, `credentials` | which server, and how it is believed |
-//! | `place` | the seam to the pager, and the table of servers |
+//! | `registry` | the places of addresses: one server, or several |
+//! | `place` | one server's seam to the pager, and the table of servers |
+//! | `several` | several servers as one place |
 //! | `ask` | one read or question until it is answered |
 //! | `hub` | the connections of a server, and what waits for them |
 //! | `link`, `files`, `stream`, `receive` | one connection: requests out, numbers of files, bytes in, replies |
@@ -28,10 +30,14 @@ mod link;
 mod options;
 mod place;
 mod receive;
+mod registry;
+mod several;
 mod stream;
 mod traffic;
 
 pub use credentials::{set_credentials, Credentials};
 pub use options::ClientOptions;
-pub(crate) use place::find;
-pub use place::{register, RemotePlace, SCHEMES};
+pub use place::RemotePlace;
+pub(crate) use registry::place_of;
+pub use registry::{register, SCHEMES};
+pub use several::SeveralServers;
