@@ -5,5 +5,6 @@ mod proxy;
 mod raw;
 mod security;
 mod serving;
+mod several;
 mod sharing;
 mod support;
