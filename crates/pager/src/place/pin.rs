@@ -3,6 +3,7 @@
 use crate::error::PageErrorKind;
 use std::collections::HashMap;
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// The version of a file, as its place says it.
@@ -75,6 +76,8 @@ impl VersionPin for FilePin {
 #[derive(Default)]
 pub struct PinTable {
     digests: Mutex<HashMap<u64, u64, BuildHasherDefault<DefaultHasher>>>,
+    /// Bytes on the heap.
+    bytes: AtomicU64,
 }
 
 impl PinTable {
@@ -85,8 +88,7 @@ impl PinTable {
 
     /// Bytes on the heap.
     pub fn bytes(&self) -> u64 {
-        let digests = self.digests.lock().unwrap_or_else(PoisonError::into_inner);
-        digests.capacity() as u64 * 24
+        self.bytes.load(Relaxed)
     }
 }
 
@@ -108,7 +110,9 @@ impl VersionPin for NumberedPin {
     fn check(&self, seen: &FileVersion) -> Result<(), PageErrorKind> {
         let digest = seen.digest();
         let mut digests = self.table.digests.lock().unwrap_or_else(PoisonError::into_inner);
-        if *digests.entry(self.number).or_insert(digest) == digest {
+        let pinned = *digests.entry(self.number).or_insert(digest);
+        self.table.bytes.store(digests.capacity() as u64 * 24, Relaxed);
+        if pinned == digest {
             return Ok(());
         }
         let was = "another version at the first read".to_owned();

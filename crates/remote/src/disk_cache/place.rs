@@ -104,6 +104,21 @@ fn ranges(buffers: &[Buffer], from: u64, end: u64) -> Vec<(u64, u64)> {
 }
 
 impl CachedFiles {
+    /// Those of these reads that the place has, by the batches in which it got them.
+    fn reads_at_place(&self, tokens: &[u64], done: &Arc<dyn Completion>) -> Vec<(Vec<u64>, Arc<dyn Completion>)> {
+        let at_place: Vec<Arc<StoringCompletion>> = lock(&self.at_place).iter().filter_map(Weak::upgrade).collect();
+        let mut found: Vec<(Vec<u64>, Arc<dyn Completion>)> = Vec::new();
+        for batch in at_place.into_iter().filter(|batch| Arc::ptr_eq(&batch.done, done)) {
+            let reads = lock(&batch.kept);
+            let theirs: Vec<u64> = tokens.iter().copied().filter(|token| reads.0.contains_key(token)).collect();
+            drop(reads);
+            if !theirs.is_empty() {
+                found.push((theirs, batch));
+            }
+        }
+        found
+    }
+
     fn missing_here(&self, path: &Path) -> PageErrorKind {
         let last = format!("{} is not in the disk cache", shown(path));
         PageErrorKind::Unreachable { server: self.name.clone(), tried: "offline".into(), last }
@@ -478,16 +493,22 @@ impl Place for CachedPlace {
             let promoted = waiting.reads.iter_mut().filter(|read| tokens.contains(&read.token));
             promoted.for_each(|read| read.class = ReadClass::Demand);
         }
-        let at_place: Vec<Arc<StoringCompletion>> = lock(&self.0.at_place).iter().filter_map(Weak::upgrade).collect();
-        for batch in at_place.into_iter().filter(|batch| Arc::ptr_eq(&batch.done, done)) {
-            let theirs: Vec<u64> = {
-                let kept = lock(&batch.kept);
-                tokens.iter().copied().filter(|token| kept.0.contains_key(token)).collect()
-            };
-            if !theirs.is_empty() {
-                let batch: Arc<dyn Completion> = batch;
-                self.0.inner.promote(&theirs, &batch);
-            }
+        for (theirs, batch) in self.0.reads_at_place(tokens, done) {
+            self.0.inner.promote(&theirs, &batch);
+        }
+    }
+
+    fn withdraw(&self, tokens: &[u64], done: &Arc<dyn Completion>) {
+        let mut ended = Vec::new();
+        for waiting in lock(&self.0.first).values_mut().flatten().filter(|w| Arc::ptr_eq(&w.done, done)) {
+            let all = std::mem::take(&mut waiting.reads).into_iter();
+            let (withdrawn, others) = all.partition(|read| tokens.contains(&read.token));
+            waiting.reads = others;
+            ended.extend::<Vec<Read>>(withdrawn);
+        }
+        done.complete_all(ended.iter().map(|read| (read.token, Err(PageErrorKind::Withdrawn))).collect());
+        for (theirs, batch) in self.0.reads_at_place(tokens, done) {
+            self.0.inner.withdraw(&theirs, &batch);
         }
     }
 

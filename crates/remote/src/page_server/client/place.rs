@@ -202,6 +202,14 @@ impl Place for RemotePlace {
         }
     }
 
+    fn promote(&self, tokens: &[u64], done: &Arc<dyn Completion>) {
+        self.hub.promote(tokens, done);
+    }
+
+    fn withdraw(&self, tokens: &[u64], done: &Arc<dyn Completion>) {
+        self.hub.withdraw(tokens, done);
+    }
+
     fn look(&self, paths: Vec<PathBuf>, then: Looked) {
         let names: Vec<&str> = paths.iter().map(|path| sendable(path)).collect();
         let mut groups: Vec<(usize, usize)> = Vec::new();

@@ -8,3 +8,4 @@ mod serving;
 mod several;
 mod sharing;
 mod support;
+mod urgency;
