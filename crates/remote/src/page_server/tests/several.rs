@@ -77,21 +77,25 @@ fn read_requests(server: &Server) -> u64 {
 }
 
 #[test]
-fn the_same_bytes_from_one_to_three_servers() {
+fn the_same_bytes_from_two_and_three_servers() {
+    const FILES: u64 = 8;
     let folder = folder();
     let truth = bytes(3, LEN);
-    std::fs::write(folder.0.join("a"), &truth).unwrap();
+    std::fs::write(folder.0.join("0"), &truth).unwrap();
+    (1..FILES).for_each(|n| std::fs::hard_link(folder.0.join("0"), folder.0.join(n.to_string())).unwrap());
     let servers: Vec<Server> = (0..3).map(|_| serve(&folder.0)).collect();
     for count in 2..=3 {
         let addresses: Vec<SocketAddr> = servers[..count].iter().map(Server::address).collect();
         let place = several(&addresses, hasty(), 1);
         let before: Vec<u64> = servers.iter().map(read_requests).collect();
-        let (_, failed) = load(&place, &file("a"), &truth, 600, 16);
-        assert!(failed.is_empty(), "{failed:?}");
+        for n in 0..FILES {
+            let (_, failed) = load(&place, &file(&n.to_string()), &truth, 150, 16);
+            assert!(failed.is_empty(), "{failed:?}");
+        }
         let each: Vec<u64> = servers[..count].iter().zip(&before).map(|(s, b)| read_requests(s) - b).collect();
-        let even = 600 / count as u64;
-        assert!(each.iter().all(|n| (even * 2 / 3..even * 4 / 3).contains(n)), "{each:?}");
-        assert!(each.iter().sum::<u64>() <= 636, "{each:?}");
+        let even = FILES * 150 / count as u64;
+        assert!(each.iter().all(|n| (even * 3 / 4..even * 5 / 4).contains(n)), "{each:?}");
+        assert!(each.iter().sum::<u64>() <= FILES * 150 * 106 / 100, "{each:?}");
     }
 }
 

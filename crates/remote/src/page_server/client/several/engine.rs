@@ -48,6 +48,9 @@ struct WaitingReads {
     done: Arc<dyn Completion>,
 }
 
+/// Results for one receiver.
+type Completions = (Arc<dyn Completion>, Vec<(u64, Result<(), PageErrorKind>)>);
+
 /// Reads of a file for a server.
 struct Submission {
     server: usize,
@@ -226,9 +229,15 @@ impl Engine {
         self.places[server].look(vec![path.to_path_buf()], Box::new(told));
     }
 
-    /// A server has ended a read.
-    pub(super) fn ended(self: &Arc<Self>, server: usize, token: u64, result: Result<(), PageErrorKind>) {
-        let steps = self.table().ended(server, token, result, Instant::now());
+    /// A server has ended reads.
+    pub(super) fn ended(self: &Arc<Self>, server: usize, results: Vec<(u64, Result<(), PageErrorKind>)>) {
+        let mut table = self.table();
+        let now = Instant::now();
+        let mut steps = Vec::with_capacity(results.len());
+        for (token, result) in results {
+            table.ended(server, token, result, now, &mut steps);
+        }
+        drop(table);
         self.take(steps);
     }
 
@@ -299,12 +308,17 @@ impl Engine {
     fn take(self: &Arc<Self>, steps: Vec<Step>) {
         let mut submissions: Vec<Submission> = Vec::new();
         let mut withdrawals: Vec<(usize, Arc<dyn Completion>, Vec<u64>)> = Vec::new();
+        let mut completions: Vec<Completions> = Vec::new();
+        let mut end = |done: Arc<dyn Completion>, token, result| match completions.last_mut() {
+            Some((known, results)) if Arc::ptr_eq(known, &done) => results.push((token, result)),
+            _ => completions.push((done, vec![(token, result)])),
+        };
         for step in steps {
             match step {
-                Step::Complete { done, token, result } => done.complete(token, result),
+                Step::Complete { done, token, result } => end(done, token, result),
                 Step::Copy { done, token, memory, buffers } => {
                     copy(&memory, &buffers);
-                    done.complete(token, Ok(()));
+                    end(done, token, Ok(()));
                 }
                 Step::Promote { server, done, token } => self.places[server].promote(&[token], &done),
                 Step::Note { done, token, server, step } => {
@@ -329,6 +343,7 @@ impl Engine {
                 }
             }
         }
+        completions.into_iter().for_each(|(done, results)| done.complete_all(results));
         for Submission { server, done, file, reads } in submissions {
             self.places[server].submit(&file, reads, &done);
         }

@@ -21,7 +21,7 @@ const MUCH_LONGER_S: f64 = 0.002;
 /// A server that is passed by gets one read in so long a time, to see whether it is faster now.
 const LET_IN: Duration = Duration::from_secs(1);
 /// A server that owes reads stands still if nothing has come for so long, and for so many of its latencies.
-const STILL: Duration = Duration::from_millis(500);
+const STILL: Duration = Duration::from_millis(100);
 const STILL_TIMES: f64 = 10.0;
 /// The same while its latency is unknown.
 const STILL_UNKNOWN: Duration = Duration::from_secs(2);
@@ -71,10 +71,13 @@ impl Member {
         self.lost.is_none() && !self.still && self.out_until.is_none_or(|until| now >= until)
     }
 
-    /// The expected wait for a read in seconds: the smoothed latency, longer with what is under way.
+    /// The expected wait for a read in seconds: the smoothed latency, longer with what is under way. A server that owes
+    /// reads is as slow as its oldest one is old, and as it is silent.
     fn wait(&self, now: Instant) -> Option<f64> {
-        let oldest = self.oldest.map_or(0.0, |oldest| now.saturating_duration_since(oldest).as_secs_f64());
-        self.latency.map(|latency| latency.max(oldest) * (1.0 + f64::from(self.in_flight) / DOUBLING))
+        let age = |since: Instant| now.saturating_duration_since(since).as_secs_f64();
+        let silent = if self.in_flight > 0 { age(self.heard) } else { 0.0 };
+        let least = self.oldest.map_or(0.0, age).max(silent);
+        self.latency.map(|latency| latency.max(least) * (1.0 + f64::from(self.in_flight) / DOUBLING))
     }
 
     /// A read goes there.

@@ -37,7 +37,11 @@ struct ServerDone {
 
 impl Completion for ServerDone {
     fn complete(&self, token: u64, result: Result<(), PageErrorKind>) {
-        self.engine.ended(self.server, token, result);
+        self.engine.ended(self.server, vec![(token, result)]);
+    }
+
+    fn complete_all(&self, results: Vec<(u64, Result<(), PageErrorKind>)>) {
+        self.engine.ended(self.server, results);
     }
 
     fn note(&self, token: u64, note: ReadNote<'_>) {

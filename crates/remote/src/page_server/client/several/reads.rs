@@ -17,7 +17,7 @@ const MOST_HEDGED: usize = 8 << 20;
 /// A withdrawal is repeated after this: it may have come before its read.
 const AGAIN: Duration = Duration::from_millis(20);
 /// The time that a read stays at a server that stands still; it doubles each time that the read goes elsewhere.
-const FIRST_STAY: Duration = Duration::from_millis(400);
+const FIRST_STAY: Duration = Duration::from_millis(100);
 /// Time between two looks at the reads under way.
 const SHORTEST_TICK: Duration = Duration::from_millis(1);
 const LONGEST_TICK: Duration = Duration::from_millis(10);
@@ -265,8 +265,8 @@ impl ReadTable {
         token: u64,
         result: Result<(), PageErrorKind>,
         now: Instant,
-    ) -> Vec<Step> {
-        let mut steps = Vec::new();
+        steps: &mut Vec<Step>,
+    ) {
         let (id, is_hedge) = (token >> 1, token & 1 == 1);
         self.members[server].end();
         if let Some(orphan) = self.orphans.get(&id).filter(|orphan| is_hedge && orphan.attempt.server == server) {
@@ -274,11 +274,11 @@ impl ReadTable {
             self.hedged -= orphan.memory.len();
             self.orphans.remove(&id);
             self.judge(server, took, &result, now);
-            return steps;
+            return;
         }
-        let Some(read) = self.reads.get_mut(&id) else { return steps };
+        let Some(read) = self.reads.get_mut(&id) else { return };
         let attempt = if is_hedge { read.hedge.as_ref().map(|hedge| &hedge.attempt) } else { read.primary.as_ref() };
-        let Some(since) = attempt.map(|attempt| attempt.since) else { return steps };
+        let Some(since) = attempt.map(|attempt| attempt.since) else { return };
         if !is_hedge {
             read.primary = None;
         }
@@ -293,14 +293,13 @@ impl ReadTable {
                     self.latencies.note(len, now.saturating_duration_since(clock));
                 }
                 if is_hedge {
-                    self.arrived(id, now, &mut steps);
+                    self.arrived(id, now, steps);
                 } else {
-                    self.finish(id, Ok(()), now, &mut steps);
+                    self.finish(id, Ok(()), now, steps);
                 }
             }
-            (Err(kind), _) => self.failed(id, server, kind, is_hedge, now, &mut steps),
+            (Err(kind), _) => self.failed(id, server, kind, is_hedge, now, steps),
         }
-        steps
     }
 
     /// What a result says of its server.
