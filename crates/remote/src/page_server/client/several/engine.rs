@@ -1,9 +1,10 @@
 //! The engine of several servers: takes the steps that the tables ask for, and ticks while something is under way.
 
+use super::attempt::{Dones, Step};
 use super::copies::{FileTable, SpreadFile};
 use super::looks::{add_copy, Answer, Found, LookJob, Servers};
 use super::member::{with_room, Member};
-use super::reads::{Dones, ReadTable, Step};
+use super::reads::ReadTable;
 use super::rendezvous::key_of;
 use pager::place::{FileKind, FileRef, Place};
 use pager::source::{Buffer, Completion, Read, ReadClass, ReadNote, ReadStep};

@@ -16,6 +16,7 @@
 //! | `address` | servers between commas |
 //! | `place` | the seam to the pager, and the table of places |
 //! | `engine` | the calls to servers, and the clock |
+//! | `attempt` | a read, its attempts, the steps |
 //! | `reads` | the reads under way, and the steps that each event asks for |
 //! | `member` | one server's latency and health; the choice |
 //! | `latency` | when a read is late, and how many hedges may be |
@@ -23,6 +24,7 @@
 //! | `copies`, `looks`, `lists` | which server has which file |
 
 mod address;
+mod attempt;
 mod copies;
 mod engine;
 mod latency;

@@ -1,6 +1,7 @@
 //! The reads under way at several servers. Nothing here calls a server: each method returns the steps to take, which are
 //! taken without the lock.
 
+use super::attempt::{Attempt, Dones, Hedge, Orphan, SpreadRead, Step};
 use super::copies::SpreadFile;
 use super::latency::{HedgeBudget, Latencies};
 use super::member::{choose, least_loaded, Member};
@@ -8,7 +9,6 @@ use pager::place::FileRef;
 use pager::source::{Buffer, Completion, Read, ReadClass, ReadStep};
 use pager::PageErrorKind;
 use std::collections::HashMap;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -23,87 +23,6 @@ const SHORTEST_TICK: Duration = Duration::from_millis(1);
 const LONGEST_TICK: Duration = Duration::from_millis(10);
 /// Bytes of a read in the tables.
 const READ_BYTES: u64 = 400;
-
-/// What completes the reads of each server.
-pub(super) type Dones = Arc<[Arc<dyn Completion>]>;
-
-/// A step to take.
-pub(super) enum Step {
-    /// A read ends.
-    Complete { done: Arc<dyn Completion>, token: u64, result: Result<(), PageErrorKind> },
-    /// A read ends with the bytes of its hedge.
-    Copy { done: Arc<dyn Completion>, token: u64, memory: Vec<u8>, buffers: Vec<Buffer> },
-    /// A server is asked.
-    Submit { server: usize, done: Arc<dyn Completion>, file: FileRef, read: Read },
-    /// A server need not answer.
-    Withdraw { server: usize, done: Arc<dyn Completion>, token: u64 },
-    /// A task waits for what a server was asked.
-    Promote { server: usize, done: Arc<dyn Completion>, token: u64 },
-    /// Something happens to a read.
-    Note { done: Arc<dyn Completion>, token: u64, server: usize, step: ReadStep },
-    /// A server is asked if it is back.
-    Probe { server: usize },
-}
-
-/// A read at a server.
-struct Attempt {
-    server: usize,
-    since: Instant,
-    withdrawn: Option<Instant>,
-}
-
-impl Attempt {
-    fn new(server: usize, since: Instant) -> Self {
-        Self { server, since, withdrawn: None }
-    }
-}
-
-/// The same read at another server, into memory of its own: that of the read has one writer at a time.
-struct Hedge {
-    attempt: Attempt,
-    memory: Vec<u8>,
-    arrived: bool,
-}
-
-struct SpreadRead {
-    token: u64,
-    done: Arc<dyn Completion>,
-    dones: Dones,
-    file: Arc<SpreadFile>,
-    path: Arc<Path>,
-    base: u64,
-    offset: u64,
-    buffers: Vec<Buffer>,
-    class: ReadClass,
-    /// When a task began to wait for it.
-    clock: Instant,
-    /// The attempt that writes to the read's own buffers.
-    primary: Option<Attempt>,
-    hedge: Option<Hedge>,
-    promoted: bool,
-    /// Servers that failed it, by bit, and the last failure.
-    failed: u64,
-    last: Option<PageErrorKind>,
-    /// Times that it went from a server that stood still to another.
-    moves: u32,
-    /// Whether nobody waits for it any more.
-    withdrawn: bool,
-    /// Since when no server with a copy can be used.
-    trouble: Option<Instant>,
-}
-
-impl SpreadRead {
-    fn len(&self) -> usize {
-        self.buffers.iter().map(|buffer| buffer.len).sum()
-    }
-}
-
-/// A hedge whose read has ended, until its server has ended it, too.
-struct Orphan {
-    attempt: Attempt,
-    done: Arc<dyn Completion>,
-    memory: Vec<u8>,
-}
 
 /// See the module. Invariants:
 /// 1. A read in the table has an attempt under way, or a hedge that has not arrived.
