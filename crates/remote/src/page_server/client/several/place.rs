@@ -21,7 +21,10 @@ const STALL: Duration = Duration::from_secs(3);
 /// The setting that says at how many servers each file is at least.
 const REPLICAS: &str = "FARFIELD_REPLICAS";
 
-static PLACES: Mutex<Option<HashMap<Vec<ServerAddress>, Arc<SeveralServers>>>> = Mutex::new(None);
+/// The servers, and how many of them have each file at least.
+type Key = (Vec<ServerAddress>, usize);
+
+static PLACES: Mutex<Option<HashMap<Key, Arc<SeveralServers>>>> = Mutex::new(None);
 
 /// The files of several servers.
 pub struct SeveralServers {
@@ -64,19 +67,20 @@ pub(in super::super) fn find(
     servers: Vec<ServerAddress>,
     options: ClientOptions,
 ) -> Result<Arc<SeveralServers>, PageErrorKind> {
+    let replicas = replicas(servers.len())?;
+    let key = (servers, replicas);
     let mut places = PLACES.lock().unwrap_or_else(PoisonError::into_inner);
     let places = places.get_or_insert_default();
-    if let Some(place) = places.get(&servers) {
+    if let Some(place) = places.get(&key) {
         return Ok(place.clone());
     }
-    let replicas = replicas(servers.len())?;
-    let with_credentials = servers.iter().map(|server| {
+    let with_credentials = key.0.iter().map(|server| {
         let refused = |message| PageErrorKind::Unauthorized { server: server.to_string(), message };
         Ok((server.clone(), credentials_for(server).map_err(refused)?))
     });
     let with_credentials: Result<Vec<_>, PageErrorKind> = with_credentials.collect();
     let place = Arc::new(SeveralServers::of(with_credentials?, options, replicas));
-    places.insert(servers, place.clone());
+    places.insert(key, place.clone());
     Ok(place)
 }
 
