@@ -49,7 +49,9 @@ def servers(root: Path, tmp_path: Path) -> Iterator[tuple[str, list[subprocess.P
             child.communicate(timeout=30)
 
 
-def test_the_same_bytes(servers: tuple[str, list[subprocess.Popen[str]]], root: Path, ff: Command, ff_json: Json) -> None:
+def test_the_same_bytes(
+    servers: tuple[str, list[subprocess.Popen[str]]], root: Path, ff: Command, ff_json: Json
+) -> None:
     url, _ = servers
     with farfield.open(f"{url}/a_1.nrrd") as remote:
         assert np.array_equal(remote[:], VALUES)
