@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Files with known copies. Beyond them all are forgotten, and asked for again.
 const MOST_FILES: usize = 1 << 16;
-/// Bytes of a file without its name and its copies, and of a copy.
+/// Bytes of a file without its path and its copies, and of a copy.
 const FILE_BYTES: u64 = 250;
 const COPY_BYTES: u64 = 120;
 
@@ -133,29 +133,36 @@ fn state_at((server, stat): (&str, &FileStat)) -> String {
 
 /// The files with known copies, by path.
 #[derive(Default)]
-pub(super) struct FileTable {
-    files: Mutex<HashMap<Arc<Path>, Arc<SpreadFile>>>,
+pub(super) struct FileTable(Mutex<KnownFiles>);
+
+#[derive(Default)]
+struct KnownFiles {
+    files: HashMap<Arc<Path>, Arc<SpreadFile>>,
+    path_bytes: u64,
 }
 
 impl FileTable {
-    fn files(&self) -> MutexGuard<'_, HashMap<Arc<Path>, Arc<SpreadFile>>> {
-        self.files.lock().unwrap_or_else(PoisonError::into_inner)
+    fn known(&self) -> MutexGuard<'_, KnownFiles> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn get(&self, path: &Path) -> Option<Arc<SpreadFile>> {
-        self.files().get(path).cloned()
+        self.known().files.get(path).cloned()
     }
 
     pub(super) fn put(&self, path: &Path, file: Arc<SpreadFile>) {
-        let mut files = self.files();
-        if files.len() >= MOST_FILES && !files.contains_key(path) {
-            files.clear();
+        let mut known = self.known();
+        if known.files.len() >= MOST_FILES && !known.files.contains_key(path) {
+            *known = KnownFiles::default();
         }
-        files.insert(path.into(), file);
+        if known.files.insert(path.into(), file).is_none() {
+            known.path_bytes += path.as_os_str().len() as u64;
+        }
     }
 
     /// Bytes on the heap, with so many servers.
     pub(super) fn bytes(&self, servers: usize) -> u64 {
-        self.files().len() as u64 * (FILE_BYTES + COPY_BYTES * servers as u64)
+        let known = self.known();
+        known.path_bytes + known.files.len() as u64 * (FILE_BYTES + COPY_BYTES * servers as u64)
     }
 }

@@ -248,7 +248,8 @@ impl Engine {
         if note.step == ReadStep::Withdrawn {
             return;
         }
-        let known = self.table().noted(server, token, Instant::now());
+        let is_from_server = matches!(note.step, ReadStep::FirstByte { .. });
+        let known = self.table().noted(server, token, is_from_server.then(Instant::now));
         if let Some((done, token)) = known {
             done.note(token, note);
         }

@@ -351,9 +351,16 @@ impl ReadTable {
         self.ids.get(&(address_of(done), token)).copied()
     }
 
-    /// Where notes about a read at a server go to; counts as a sign of life of the server.
-    pub(super) fn noted(&mut self, server: usize, token: u64, now: Instant) -> Option<(Arc<dyn Completion>, u64)> {
-        self.members[server].heard = now;
+    /// Where notes about a read at a server go to. `heard`: when the note came from the server itself.
+    pub(super) fn noted(
+        &mut self,
+        server: usize,
+        token: u64,
+        heard: Option<Instant>,
+    ) -> Option<(Arc<dyn Completion>, u64)> {
+        if let Some(heard) = heard {
+            self.members[server].heard = heard;
+        }
         self.reads.get(&(token >> 1)).map(|read| (read.done.clone(), read.token))
     }
 
