@@ -2,7 +2,7 @@
 
 use super::attempt::{Dones, Step};
 use super::copies::{FileTable, SpreadFile};
-use super::looks::{add_copy, Answer, Found, LookJob, Servers};
+use super::looks::{add_copy, Found, LookAnswer, LookJob, Servers};
 use super::member::{with_room, Member};
 use super::reads::ReadTable;
 use super::rendezvous::key_of;
@@ -223,7 +223,7 @@ impl Engine {
     /// Asks a server that did not answer before whether it has a file.
     fn ask_for_copy(&self, server: usize, known: &Arc<SpreadFile>, path: &Path) {
         let (known, name) = (known.clone(), self.names[server].clone());
-        let told = move |answers: Vec<Answer>| {
+        let told = move |answers: Vec<LookAnswer>| {
             let lost = Err(PageErrorKind::Io("it gave no answer".into()));
             add_copy(&known, (server, &name), answers.first().unwrap_or(&lost));
         };
@@ -277,13 +277,13 @@ impl Engine {
     }
 
     /// Checks names at all servers.
-    pub(super) fn look(self: &Arc<Self>, paths: Vec<PathBuf>, then: super::looks::Then) {
+    pub(super) fn look(self: &Arc<Self>, paths: Vec<PathBuf>, then: super::looks::FoundThen) {
         let job = Arc::new(LookJob::new(paths, self.places.len(), then));
         lock(&self.looks).push(job.clone());
         for (server, place) in self.places.iter().enumerate() {
             let (this, job) = (self.clone(), job.clone());
             let asked = job.paths.clone();
-            let told = move |mut answers: Vec<Answer>| {
+            let told = move |mut answers: Vec<LookAnswer>| {
                 answers.resize(job.paths.len(), Err(PageErrorKind::Io("it gave no answer".into())));
                 let outcome = this.with_servers(|servers| job.answer(server, answers, servers));
                 this.tell(&job, outcome);
@@ -294,7 +294,7 @@ impl Engine {
     }
 
     /// Hands the outcome of a check over.
-    fn tell(&self, job: &Arc<LookJob>, outcome: Option<(super::looks::Then, Vec<Found>)>) {
+    fn tell(&self, job: &Arc<LookJob>, outcome: Option<(super::looks::FoundThen, Vec<Found>)>) {
         let Some((then, found)) = outcome else { return };
         lock(&self.looks).retain(|other| !Arc::ptr_eq(other, job));
         for (path, (answer, file)) in job.paths.iter().zip(&found) {
@@ -357,7 +357,7 @@ impl Engine {
     /// Sees whether a server is back: by any answer.
     fn probe(self: &Arc<Self>, server: usize) {
         let this = Arc::downgrade(self);
-        let told = move |answers: Vec<Answer>| {
+        let told = move |answers: Vec<LookAnswer>| {
             let is_back =
                 answers.first().is_some_and(|answer| !answer.as_ref().is_err_and(PageErrorKind::is_transient));
             if let Some(this) = this.upgrade() {

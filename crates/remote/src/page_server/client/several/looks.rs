@@ -11,13 +11,13 @@ use std::time::{Duration, Instant};
 const TIMES: u32 = 3;
 const MORE: Duration = Duration::from_millis(100);
 
-pub(super) type Answer = Result<FileStat, PageErrorKind>;
+pub(super) type LookAnswer = Result<FileStat, PageErrorKind>;
 
 /// The outcome for one name: what it is, and the copies of a file.
-pub(super) type Found = (Answer, Option<Arc<SpreadFile>>);
+pub(super) type Found = (LookAnswer, Option<Arc<SpreadFile>>);
 
 /// Receives the outcomes in the order of the names.
-pub(super) type Then = Box<dyn FnOnce(Vec<Found>) + Send>;
+pub(super) type FoundThen = Box<dyn FnOnce(Vec<Found>) + Send>;
 
 /// The servers, as a check sees them.
 pub(super) struct Servers<'s> {
@@ -37,15 +37,15 @@ pub(super) struct LookJob {
 
 struct LookState {
     /// By server, then by name.
-    answers: Vec<Option<Vec<Answer>>>,
+    answers: Vec<Option<Vec<LookAnswer>>>,
     first: Option<Duration>,
     /// Taken with the outcome.
-    then: Option<Then>,
+    then: Option<FoundThen>,
     files: Vec<Option<Arc<SpreadFile>>>,
 }
 
 impl LookJob {
-    pub(super) fn new(paths: Vec<PathBuf>, servers: usize, then: Then) -> Self {
+    pub(super) fn new(paths: Vec<PathBuf>, servers: usize, then: FoundThen) -> Self {
         let state =
             LookState { answers: vec![None; servers], first: None, then: Some(then), files: vec![None; paths.len()] };
         Self { paths, begun: Instant::now(), state: Mutex::new(state) }
@@ -59,9 +59,9 @@ impl LookJob {
     pub(super) fn answer(
         &self,
         server: usize,
-        answers: Vec<Answer>,
+        answers: Vec<LookAnswer>,
         servers: &Servers<'_>,
-    ) -> Option<(Then, Vec<Found>)> {
+    ) -> Option<(FoundThen, Vec<Found>)> {
         let mut state = self.state();
         if state.then.is_none() {
             // The outcome did not wait for it.
@@ -80,17 +80,17 @@ impl LookJob {
     }
 
     /// The outcome with its receiver, if no server is worth more patience.
-    pub(super) fn tick(&self, servers: &Servers<'_>) -> Option<(Then, Vec<Found>)> {
+    pub(super) fn tick(&self, servers: &Servers<'_>) -> Option<(FoundThen, Vec<Found>)> {
         self.outcome(self.state(), servers)
     }
 
-    fn outcome(&self, mut state: MutexGuard<'_, LookState>, servers: &Servers<'_>) -> Option<(Then, Vec<Found>)> {
+    fn outcome(&self, mut state: MutexGuard<'_, LookState>, servers: &Servers<'_>) -> Option<(FoundThen, Vec<Found>)> {
         state.then.as_ref()?;
         let expected = |n: usize| state.answers[n].is_none() && servers.lost & 1 << n == 0;
         let is_early = state.first.is_none_or(|first| self.begun.elapsed() < first * TIMES + MORE);
         let patient = is_early && (0..servers.names.len()).any(expected);
         let of = |n: usize| {
-            let answers: Vec<Option<&Answer>> =
+            let answers: Vec<Option<&LookAnswer>> =
                 state.answers.iter().map(|all| all.as_ref().and_then(|all| all.get(n))).collect();
             judged(&answers, servers, patient).map(|answer| {
                 let file = answer.as_ref().ok().filter(|stat| stat.kind == FileKind::File);
@@ -106,13 +106,13 @@ impl LookJob {
 }
 
 /// Whether a server said nothing of a name.
-fn is_silence(answer: &Answer) -> bool {
+fn is_silence(answer: &LookAnswer) -> bool {
     answer.as_ref().is_err_and(|kind| kind.is_transient() || matches!(kind, PageErrorKind::Io(_)))
 }
 
 /// What the answers of servers say of a name. `None`: not certain yet. `patient`: servers without an answer may give
 /// one.
-fn judged(answers: &[Option<&Answer>], servers: &Servers<'_>, patient: bool) -> Option<Answer> {
+fn judged(answers: &[Option<&LookAnswer>], servers: &Servers<'_>, patient: bool) -> Option<LookAnswer> {
     let given = || answers.iter().enumerate().filter_map(|(n, answer)| Some((n, (*answer)?)));
     let there: Vec<(usize, &FileStat)> = given().filter_map(|(n, answer)| Some((n, answer.as_ref().ok()?))).collect();
     let missing: Vec<usize> = given().filter(|(_, a)| **a == Err(PageErrorKind::Missing)).map(|(n, _)| n).collect();
@@ -145,7 +145,7 @@ fn judged(answers: &[Option<&Answer>], servers: &Servers<'_>, patient: bool) -> 
 }
 
 /// The error about a name that may be at a server without an answer.
-fn no_answer(given: &[(usize, &Answer)], missing: &[usize], servers: &Servers<'_>) -> PageErrorKind {
+fn no_answer(given: &[(usize, &LookAnswer)], missing: &[usize], servers: &Servers<'_>) -> PageErrorKind {
     let silent = || {
         given
             .iter()
@@ -175,8 +175,8 @@ fn no_answer(given: &[(usize, &Answer)], missing: &[usize], servers: &Servers<'_
 }
 
 /// A file with the copies that the answers name.
-fn file_of(path: &std::path::Path, stat: &FileStat, answers: &[Option<&Answer>]) -> SpreadFile {
-    let copy = |answer: &Option<&Answer>| match answer {
+fn file_of(path: &std::path::Path, stat: &FileStat, answers: &[Option<&LookAnswer>]) -> SpreadFile {
+    let copy = |answer: &Option<&LookAnswer>| match answer {
         None => CopyState::Asked,
         Some(Ok(stat)) => CopyState::Here(Arc::new(FilePin::known(stat.version.clone()))),
         Some(Err(PageErrorKind::Missing)) => CopyState::Missing,
@@ -186,7 +186,7 @@ fn file_of(path: &std::path::Path, stat: &FileStat, answers: &[Option<&Answer>])
 }
 
 /// Adds what a server says of a file that is in use already.
-pub(super) fn add_copy(file: &SpreadFile, (server, name): (usize, &str), answer: &Answer) {
+pub(super) fn add_copy(file: &SpreadFile, (server, name): (usize, &str), answer: &LookAnswer) {
     match answer {
         Ok(stat) if agree(stat, &file.stat) => {
             file.set(server, CopyState::Here(Arc::new(FilePin::known(stat.version.clone()))));

@@ -225,13 +225,13 @@ fn rig(count: usize, latency_ms: u64, replicas: usize) -> Rig {
 
 /// Results and notes by token.
 #[derive(Default)]
-struct Ends {
+struct TokenLog {
     results: Mutex<Vec<(u64, Result<(), PageErrorKind>)>>,
     notes: Mutex<Vec<(u64, String, ReadStep)>>,
     bell: Condvar,
 }
 
-impl Completion for Ends {
+impl Completion for TokenLog {
     fn complete(&self, token: u64, result: Result<(), PageErrorKind>) {
         self.results.lock().unwrap().push((token, result));
         self.bell.notify_all();
@@ -241,7 +241,7 @@ impl Completion for Ends {
     }
 }
 
-impl Ends {
+impl TokenLog {
     fn wait(&self, count: usize) -> Vec<(u64, Result<(), PageErrorKind>)> {
         let end = Instant::now() + Duration::from_secs(20);
         let mut results = self.results.lock().unwrap();
@@ -263,7 +263,7 @@ impl Rig {
         let mut results = Vec::new();
         let mut waits = 0;
         let mut memory = vec![vec![0xAAu8; PAGE]; depth as usize];
-        let ends = Arc::new(Ends::default());
+        let ends = Arc::new(TokenLog::default());
         let done: Arc<dyn Completion> = ends.clone();
         let offset = |n: u64| n.wrapping_mul(0x9E37_79B9_7F4A_7C15) % (SIZE - PAGE as u64);
         let mut slots: Vec<u64> = Vec::new();
@@ -366,7 +366,7 @@ fn a_prefetch_is_no_hedge_until_it_is_promoted() {
     all_good(&rig.read(600, 4, ReadClass::Demand).1);
     rig.servers.iter().for_each(|server| server.set(|b| b.latency = Duration::from_millis(300)));
     let before: usize = rig.requests().iter().sum();
-    let ends = Arc::new(Ends::default());
+    let ends = Arc::new(TokenLog::default());
     let done: Arc<dyn Completion> = ends.clone();
     let mut memory = vec![0u8; PAGE];
     let buffers = vec![Buffer { ptr: memory.as_mut_ptr(), len: PAGE }];
@@ -389,7 +389,7 @@ fn a_withdrawn_read_ends_once() {
     let rig = rig(3, 5, 1);
     all_good(&rig.read(300, 8, ReadClass::Demand).1);
     rig.servers.iter().for_each(|server| server.set(|b| b.hangs = true));
-    let ends = Arc::new(Ends::default());
+    let ends = Arc::new(TokenLog::default());
     let done: Arc<dyn Completion> = ends.clone();
     let mut memory = vec![vec![0u8; PAGE]; 20];
     let reads = memory.iter_mut().enumerate().map(|(n, memory)| Read {
