@@ -100,7 +100,7 @@ fn the_same_bytes_from_two_and_three_servers() {
 }
 
 /// A line to each of three servers that delays what comes, and can be disturbed.
-struct Lines {
+struct DelayedLines {
     _folder: TempFolder,
     truth: Vec<u8>,
     servers: Vec<Server>,
@@ -113,7 +113,7 @@ struct Lines {
 const CHUNK: Duration = Duration::from_millis(2);
 const SLOW_CHUNK: Duration = Duration::from_millis(40);
 
-fn lines() -> Lines {
+fn lines() -> DelayedLines {
     let folder = folder();
     let truth = bytes(3, LEN);
     std::fs::write(folder.0.join("a"), &truth).unwrap();
@@ -130,11 +130,11 @@ fn lines() -> Lines {
         })
     });
     let proxies = proxies.collect();
-    Lines { _folder: folder, truth, servers, proxies, slow }
+    DelayedLines { _folder: folder, truth, servers, proxies, slow }
 }
 
 /// Runs a load with healthy servers, then another one with a fault of the second server in its middle.
-fn with_a_fault(fault: impl FnOnce(&Lines) + Send) {
+fn with_a_fault(fault: impl FnOnce(&DelayedLines) + Send) {
     let lines = lines();
     let addresses: Vec<SocketAddr> = lines.proxies.iter().map(|proxy| proxy.address).collect();
     let place = several(&addresses, hasty(), 1);

@@ -12,7 +12,7 @@ use std::time::Instant;
 pub(super) type Dones = Arc<[Arc<dyn Completion>]>;
 
 /// A step to take.
-pub(super) enum Step {
+pub(super) enum Effect {
     /// A read ends.
     Complete { done: Arc<dyn Completion>, token: u64, result: Result<(), PageErrorKind> },
     /// A read ends with the bytes of its hedge.

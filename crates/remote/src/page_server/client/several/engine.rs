@@ -1,6 +1,6 @@
 //! The engine of several servers: takes the steps that the tables ask for, and ticks while something is under way.
 
-use super::attempt::{Dones, Step};
+use super::attempt::{Dones, Effect};
 use super::copies::{FileTable, SpreadFile};
 use super::looks::{add_copy, Found, LookAnswer, LookJob, Servers};
 use super::member::{with_room, Member};
@@ -74,12 +74,12 @@ pub(super) struct Engine {
     begun: Instant,
     /// Microseconds since then at which connections were last looked at.
     refreshed: AtomicU64,
-    clock: Arc<Clock>,
+    clock: Arc<TickClock>,
 }
 
 /// Wakes the thread that ticks.
 #[derive(Default)]
-struct Clock {
+struct TickClock {
     state: Mutex<()>,
     bell: Condvar,
     runs: AtomicBool,
@@ -307,7 +307,7 @@ impl Engine {
     }
 
     /// Takes steps. The tables are not locked.
-    fn take(self: &Arc<Self>, steps: Vec<Step>) {
+    fn take(self: &Arc<Self>, steps: Vec<Effect>) {
         let mut submissions: Vec<Submission> = Vec::new();
         let mut withdrawals: Vec<(usize, Arc<dyn Completion>, Vec<u64>)> = Vec::new();
         let mut completions: Vec<Completions> = Vec::new();
@@ -317,23 +317,23 @@ impl Engine {
         };
         for step in steps {
             match step {
-                Step::Complete { done, token, result } => end(done, token, result),
-                Step::Copy { done, token, memory, buffers } => {
+                Effect::Complete { done, token, result } => end(done, token, result),
+                Effect::Copy { done, token, memory, buffers } => {
                     copy(&memory, &buffers);
                     end(done, token, Ok(()));
                 }
-                Step::Promote { server, done, token } => self.places[server].promote(&[token], &done),
-                Step::Note { done, token, server, step } => {
+                Effect::Promote { server, done, token } => self.places[server].promote(&[token], &done),
+                Effect::Note { done, token, server, step } => {
                     done.note(token, ReadNote { server: &self.names[server], connection: 0, step });
                 }
-                Step::Probe { server } => self.probe(server),
-                Step::Withdraw { server, done, token } => {
+                Effect::Probe { server } => self.probe(server),
+                Effect::Withdraw { server, done, token } => {
                     match withdrawals.iter_mut().find(|(n, with, _)| *n == server && Arc::ptr_eq(with, &done)) {
                         Some((.., tokens)) => tokens.push(token),
                         None => withdrawals.push((server, done, vec![token])),
                     }
                 }
-                Step::Submit { server, done, file, read } => {
+                Effect::Submit { server, done, file, read } => {
                     let same = |of: &FileRef| of.base == file.base && of.path == file.path && same_pin(of, &file);
                     let known = submissions
                         .iter_mut()
@@ -405,7 +405,7 @@ impl Engine {
 }
 
 /// The life of the thread that ticks.
-fn run(engine: &Weak<Engine>, clock: &Clock) {
+fn run(engine: &Weak<Engine>, clock: &TickClock) {
     loop {
         let Some(this) = engine.upgrade() else { return };
         let next = this.tick();

@@ -1,7 +1,7 @@
 //! The reads under way at several servers. Nothing here calls a server: each method returns the steps to take, which are
 //! taken without the lock.
 
-use super::attempt::{Attempt, Dones, Hedge, Orphan, SpreadRead, Step};
+use super::attempt::{Attempt, Dones, Effect, Hedge, Orphan, SpreadRead};
 use super::copies::SpreadFile;
 use super::latency::{HedgeBudget, Latencies};
 use super::member::{choose, least_loaded, Member};
@@ -87,7 +87,7 @@ impl ReadTable {
         done: &Arc<dyn Completion>,
         dones: &Dones,
         now: Instant,
-    ) -> Vec<Step> {
+    ) -> Vec<Effect> {
         self.budget.earn(reads.len());
         let mut steps = Vec::with_capacity(reads.len());
         for read in reads {
@@ -121,7 +121,7 @@ impl ReadTable {
     }
 
     /// Asks the server that suits best, into the read's own buffers.
-    fn start(&mut self, id: u64, now: Instant, steps: &mut Vec<Step>) {
+    fn start(&mut self, id: u64, now: Instant, steps: &mut Vec<Effect>) {
         let Some(read) = self.reads.get_mut(&id) else { return };
         let choice = choose(&mut self.members, &read.file, read.offset - read.base, read.failed, now);
         let chosen = choice.and_then(|choice| Some((choice, read.file.copy(choice.server)?)));
@@ -135,7 +135,7 @@ impl ReadTable {
         }
         read.primary = Some(Attempt::new(choice.server, now));
         self.members[choice.server].begin(now);
-        steps.push(Step::Submit {
+        steps.push(Effect::Submit {
             server: choice.server,
             done: read.dones[choice.server].clone(),
             file: FileRef { path: read.path.clone(), base: read.base, pin },
@@ -149,7 +149,7 @@ impl ReadTable {
     }
 
     /// Asks another server, too.
-    fn hedge(&mut self, id: u64, server: usize, now: Instant, steps: &mut Vec<Step>) {
+    fn hedge(&mut self, id: u64, server: usize, now: Instant, steps: &mut Vec<Effect>) {
         let Some(read) = self.reads.get_mut(&id) else { return };
         let Some(pin) = read.file.copy(server) else { return };
         let len: usize = read.buffers.iter().filter(|buffer| !buffer.is_hole()).map(|buffer| buffer.len).sum();
@@ -168,8 +168,8 @@ impl ReadTable {
         read.hedge = Some(Hedge { attempt: Attempt::new(server, now), memory, arrived: false });
         self.members[server].begin(now);
         let (done, token) = (read.done.clone(), read.token);
-        steps.push(Step::Note { done, token, server, step: ReadStep::Hedged });
-        steps.push(Step::Submit {
+        steps.push(Effect::Note { done, token, server, step: ReadStep::Hedged });
+        steps.push(Effect::Submit {
             server,
             done: read.dones[server].clone(),
             file: FileRef { path: read.path.clone(), base: read.base, pin },
@@ -184,7 +184,7 @@ impl ReadTable {
         token: u64,
         result: Result<(), PageErrorKind>,
         now: Instant,
-        steps: &mut Vec<Step>,
+        steps: &mut Vec<Effect>,
     ) {
         let (id, is_hedge) = (token >> 1, token & 1 == 1);
         self.members[server].end();
@@ -233,7 +233,7 @@ impl ReadTable {
     }
 
     /// The bytes of a hedge are there.
-    fn arrived(&mut self, id: u64, now: Instant, steps: &mut Vec<Step>) {
+    fn arrived(&mut self, id: u64, now: Instant, steps: &mut Vec<Effect>) {
         let Some(read) = self.reads.get_mut(&id) else { return };
         let Some(hedge) = &mut read.hedge else { return };
         hedge.arrived = true;
@@ -243,8 +243,8 @@ impl ReadTable {
                 primary.withdrawn = Some(now);
                 let (server, done) = (primary.server, read.dones[primary.server].clone());
                 let (outer, token) = (read.done.clone(), read.token);
-                steps.push(Step::Note { done: outer, token, server, step: ReadStep::Withdrawn });
-                steps.push(Step::Withdraw { server, done, token: token_of(id, false) });
+                steps.push(Effect::Note { done: outer, token, server, step: ReadStep::Withdrawn });
+                steps.push(Effect::Withdraw { server, done, token: token_of(id, false) });
             }
         }
     }
@@ -256,7 +256,7 @@ impl ReadTable {
         kind: PageErrorKind,
         is_hedge: bool,
         now: Instant,
-        steps: &mut Vec<Step>,
+        steps: &mut Vec<Effect>,
     ) {
         let Some(read) = self.reads.get_mut(&id) else { return };
         if let Some(hedge) = read.hedge.take_if(|_| is_hedge) {
@@ -284,7 +284,7 @@ impl ReadTable {
     }
 
     /// No attempt writes to the buffers of a read.
-    fn go_on(&mut self, id: u64, now: Instant, steps: &mut Vec<Step>) {
+    fn go_on(&mut self, id: u64, now: Instant, steps: &mut Vec<Effect>) {
         let Some(read) = self.reads.get_mut(&id) else { return };
         if read.withdrawn {
             return self.finish(id, Err(PageErrorKind::Withdrawn), now, steps);
@@ -297,7 +297,7 @@ impl ReadTable {
     }
 
     /// Ends a read.
-    fn finish(&mut self, id: u64, result: Result<(), PageErrorKind>, now: Instant, steps: &mut Vec<Step>) {
+    fn finish(&mut self, id: u64, result: Result<(), PageErrorKind>, now: Instant, steps: &mut Vec<Effect>) {
         let Some(read) = self.reads.remove(&id) else { return };
         // A token may be used again as soon as it is completed.
         if self.ids.get(&(address_of(&read.done), read.token)) == Some(&id) {
@@ -305,13 +305,13 @@ impl ReadTable {
         }
         let (done, token) = (read.done, read.token);
         let Some(hedge) = read.hedge else {
-            return steps.push(Step::Complete { done, token, result });
+            return steps.push(Effect::Complete { done, token, result });
         };
         if hedge.arrived {
             self.hedged -= hedge.memory.len();
             return match result {
-                Ok(()) => steps.push(Step::Copy { done, token, memory: hedge.memory, buffers: read.buffers }),
-                Err(_) => steps.push(Step::Complete { done, token, result }),
+                Ok(()) => steps.push(Effect::Copy { done, token, memory: hedge.memory, buffers: read.buffers }),
+                Err(_) => steps.push(Effect::Complete { done, token, result }),
             };
         }
         let mut attempt = hedge.attempt;
@@ -319,8 +319,8 @@ impl ReadTable {
         attempt.withdrawn = Some(now);
         let of_server = read.dones[server].clone();
         self.orphans.insert(id, Orphan { attempt, done: of_server.clone(), memory: hedge.memory });
-        steps.push(Step::Withdraw { server, done: of_server, token: token_of(id, true) });
-        steps.push(Step::Complete { done, token, result });
+        steps.push(Effect::Withdraw { server, done: of_server, token: token_of(id, true) });
+        steps.push(Effect::Complete { done, token, result });
     }
 
     /// The error of a read that no server answers.
@@ -365,7 +365,7 @@ impl ReadTable {
     }
 
     /// A task waits for reads.
-    pub(super) fn promote(&mut self, tokens: &[u64], done: &Arc<dyn Completion>, now: Instant) -> Vec<Step> {
+    pub(super) fn promote(&mut self, tokens: &[u64], done: &Arc<dyn Completion>, now: Instant) -> Vec<Effect> {
         let mut steps = Vec::new();
         for token in tokens {
             let Some(id) = self.id_of(*token, done) else { continue };
@@ -373,14 +373,14 @@ impl ReadTable {
             (read.class, read.promoted, read.clock) = (ReadClass::Demand, true, now);
             if let Some(primary) = &read.primary {
                 let server = primary.server;
-                steps.push(Step::Promote { server, done: read.dones[server].clone(), token: token_of(id, false) });
+                steps.push(Effect::Promote { server, done: read.dones[server].clone(), token: token_of(id, false) });
             }
         }
         steps
     }
 
     /// Nobody waits for reads.
-    pub(super) fn withdraw(&mut self, tokens: &[u64], done: &Arc<dyn Completion>, now: Instant) -> Vec<Step> {
+    pub(super) fn withdraw(&mut self, tokens: &[u64], done: &Arc<dyn Completion>, now: Instant) -> Vec<Effect> {
         let mut steps = Vec::new();
         for token in tokens {
             let Some(id) = self.id_of(*token, done) else { continue };
@@ -391,7 +391,11 @@ impl ReadTable {
                 Some(primary) => {
                     primary.withdrawn = Some(now);
                     let server = primary.server;
-                    steps.push(Step::Withdraw { server, done: read.dones[server].clone(), token: token_of(id, false) });
+                    steps.push(Effect::Withdraw {
+                        server,
+                        done: read.dones[server].clone(),
+                        token: token_of(id, false),
+                    });
                 }
             }
         }
@@ -410,7 +414,7 @@ impl ReadTable {
     /// Looks at all reads under way: what is late is asked elsewhere, too; servers that are gone or stand still are
     /// passed over. `patience`: the longest time without any server. Returns the time until the next look; `None` if
     /// nothing is under way.
-    pub(super) fn tick(&mut self, now: Instant, patience: Duration) -> (Vec<Step>, Option<Duration>) {
+    pub(super) fn tick(&mut self, now: Instant, patience: Duration) -> (Vec<Effect>, Option<Duration>) {
         let mut steps = Vec::new();
         if self.is_idle() {
             return (steps, None);
@@ -427,7 +431,7 @@ impl ReadTable {
         (steps, Some(next.max(SHORTEST_TICK)))
     }
 
-    fn look_at_members(&mut self, now: Instant, steps: &mut Vec<Step>) {
+    fn look_at_members(&mut self, now: Instant, steps: &mut Vec<Effect>) {
         let mut oldest: Vec<Option<Instant>> = vec![None; self.members.len()];
         let primaries = self.reads.values().filter_map(|read| read.primary.as_ref());
         let hedges = self.reads.values().filter_map(|read| read.hedge.as_ref());
@@ -441,12 +445,12 @@ impl ReadTable {
             member.check_still(now);
             if (member.lost.is_some() || member.still) && !member.probed {
                 member.probed = true;
-                steps.push(Step::Probe { server });
+                steps.push(Effect::Probe { server });
             }
         }
     }
 
-    fn repeat_withdrawals(&mut self, now: Instant, steps: &mut Vec<Step>) {
+    fn repeat_withdrawals(&mut self, now: Instant, steps: &mut Vec<Effect>) {
         let due = |attempt: &mut Attempt| {
             let is_due = attempt.withdrawn.is_some_and(|last| now.saturating_duration_since(last) >= AGAIN);
             if is_due {
@@ -456,18 +460,18 @@ impl ReadTable {
         };
         for (id, read) in &mut self.reads {
             if let Some(server) = read.primary.as_mut().and_then(due) {
-                steps.push(Step::Withdraw { server, done: read.dones[server].clone(), token: token_of(*id, false) });
+                steps.push(Effect::Withdraw { server, done: read.dones[server].clone(), token: token_of(*id, false) });
             }
         }
         for (id, orphan) in &mut self.orphans {
             if let Some(server) = due(&mut orphan.attempt) {
-                steps.push(Step::Withdraw { server, done: orphan.done.clone(), token: token_of(*id, true) });
+                steps.push(Effect::Withdraw { server, done: orphan.done.clone(), token: token_of(*id, true) });
             }
         }
     }
 
     /// Looks at one read. Returns the time until it is late.
-    fn look_at(&mut self, id: u64, now: Instant, patience: Duration, steps: &mut Vec<Step>) -> Option<Duration> {
+    fn look_at(&mut self, id: u64, now: Instant, patience: Duration, steps: &mut Vec<Effect>) -> Option<Duration> {
         let read = self.reads.get_mut(&id)?;
         let len = read.len();
         let primary = read.primary.as_mut()?;
@@ -522,12 +526,12 @@ impl ReadTable {
     }
 
     /// Takes a read away from its server.
-    fn leave(id: u64, read: &mut SpreadRead, now: Instant, steps: &mut Vec<Step>) {
+    fn leave(id: u64, read: &mut SpreadRead, now: Instant, steps: &mut Vec<Effect>) {
         let Some(primary) = read.primary.as_mut().filter(|primary| primary.withdrawn.is_none()) else { return };
         primary.withdrawn = Some(now);
         let server = primary.server;
         let (done, token) = (read.done.clone(), read.token);
-        steps.push(Step::Note { done, token, server, step: ReadStep::Withdrawn });
-        steps.push(Step::Withdraw { server, done: read.dones[server].clone(), token: token_of(id, false) });
+        steps.push(Effect::Note { done, token, server, step: ReadStep::Withdrawn });
+        steps.push(Effect::Withdraw { server, done: read.dones[server].clone(), token: token_of(id, false) });
     }
 }
