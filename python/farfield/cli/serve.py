@@ -47,6 +47,13 @@ def register(app: typer.Typer) -> None:
         new_token: Annotated[
             str | None, typer.Option(metavar="NAME", help="make a token for a client, print it, and end")
         ] = None,
+        may_stage: Annotated[
+            bool, typer.Option("--may-stage", help="with --new-token: the client may stage data")
+        ] = False,
+        staging: Annotated[
+            str | None,
+            typer.Option(metavar="FOLDER:SIZE", help="take data that clients stage, and keep at most SIZE of them"),
+        ] = None,
         revoke: Annotated[str | None, typer.Option(metavar="NAME", help="make a token void, and end")] = None,
         status: Annotated[
             str | None, typer.Option(metavar="URL", help="print the state of the server farfield://HOST:PORT, and end")
@@ -79,8 +86,10 @@ def register(app: typer.Typer) -> None:
             serve_parent(names or [])
             return
         folder = state or tokens.state_folder()
+        if may_stage and new_token is None:
+            raise UsageError("--may-stage belongs to --new-token NAME: it is a right of a token")
         if new_token is not None:
-            _print_token(common, folder, new_token)
+            _print_token(common, folder, new_token, may_stage=may_stage)
             return
         if revoke is not None:
             tokens.remove(folder, revoke)
@@ -92,14 +101,15 @@ def register(app: typer.Typer) -> None:
         from farfield.runtime.sizes import parse_bytes
         from farfield.serving import ServeOptions, start
         from farfield.serving.metrics import serve_metrics
-        from farfield.serving.server import parse_listen, parse_names, parse_rate
+        from farfield.serving.server import parse_listen, parse_names, parse_rate, parse_staging
 
-        if not names:
+        if not names and staging is None:
             raise UsageError("give what is to be served: NAME=PATH, or a PATH, whose name is its last part")
         if (certificate is None) != (key is None):
             raise UsageError("--certificate and --key belong together")
         options = ServeOptions(
-            names=parse_names(names),
+            names=parse_names(names or []),
+            staging=None if staging is None else parse_staging(staging),
             listen=parse_listen(listen),
             tls=tls,
             certificate=None if certificate is None or key is None else (certificate, key),
@@ -119,10 +129,10 @@ def register(app: typer.Typer) -> None:
                     scrapes.shutdown()
 
 
-def _print_token(common: Common, folder: Path, name: str) -> None:
+def _print_token(common: Common, folder: Path, name: str, *, may_stage: bool) -> None:
     from farfield.serving import tokens
 
-    secret = tokens.add(folder, name)
+    secret = tokens.add(folder, name, may_stage=may_stage)
     common.show(
         {"name": name, "token": secret},
         [secret, "", "This is shown once. A client gives it as FARFIELD_TOKEN, never on a command line."],
@@ -152,10 +162,20 @@ def _tell_start(common: Common, server: Serving) -> None:
         [
             f"serving at {server.address}, until Ctrl-C:",
             *(f"  {url}  {path}" for url, (_, path) in zip(server.urls, server.names, strict=True)),
+            *_staging_lines(server),
             *([] if server.fingerprint is None else [f"clients set FARFIELD_SERVER_PIN={server.fingerprint}"]),
         ],
     )
     sys.stdout.flush()
+
+
+def _staging_lines(server: Serving) -> list[str]:
+    from farfield.runtime.sizes import format_bytes
+
+    if server.staging is None:
+        return []
+    path, most = server.staging
+    return [f"staged data, {format_bytes(most)} at most, in {path}"]
 
 
 def _run(common: Common, server: Serving) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 
 from farfield import _core
 from farfield.errors import DataError, UsageError
+from farfield.runtime.sizes import parse_bytes
 from farfield.serving import tokens
 
 DEFAULT_PORT = 7207
@@ -94,6 +95,21 @@ def parse_names(given: Sequence[str]) -> list[tuple[str, str]]:
     return list(found.items())
 
 
+def parse_staging(text: str) -> tuple[str, int]:
+    """Folder and bytes of `FOLDER:SIZE`.
+
+    >>> parse_staging("/scratch/near:2GiB")
+    ('/scratch/near', 2147483648)
+
+    Raises:
+        UsageError: if it is none.
+    """
+    path, _, size = text.rpartition(":")
+    if not path:
+        raise UsageError(f"--staging {text}: give a folder and the most that it may hold: /scratch/near:500GiB")
+    return os.path.abspath(os.path.expanduser(path)), parse_bytes(size)
+
+
 @dataclass(frozen=True)
 class ServeOptions:
     """How a server serves."""
@@ -113,6 +129,8 @@ class ServeOptions:
     memory_limit: int = 256 << 20
     """Bytes of buffers."""
     max_connections: int = 1024
+    staging: tuple[str, int] | None = None
+    """Folder and most bytes of the data that clients stage; None: they stage none."""
 
 
 class Serving:
@@ -120,8 +138,9 @@ class Serving:
 
     def __init__(self, native: _core.PageServer, options: ServeOptions, folder: Path) -> None:
         self._native, self._folder = native, folder
-        self._tokens = tokens.listed(folder)
+        self._tokens = tokens.listed(folder), tokens.stagers(folder)
         self.names = options.names
+        self.staging = options.staging
         self.address = native.address
         self.fingerprint = native.fingerprint
 
@@ -152,10 +171,10 @@ class Serving:
 
     def read_tokens(self) -> bool:
         """Takes over changes of the file of tokens. Returns whether there were any."""
-        now = tokens.listed(self._folder)
+        now = tokens.listed(self._folder), tokens.stagers(self._folder)
         if now == self._tokens:
             return False
-        self._native.set_tokens(now)
+        self._native.set_tokens(*now)
         self._tokens = now
         return True
 
@@ -182,6 +201,8 @@ def start(options: ServeOptions) -> Serving:
         "hosts": hosts,
         "certificate": options.certificate if tls else None,
         "tokens": tokens.listed(folder),
+        "staging": options.staging,
+        "stagers": tokens.stagers(folder),
         "rate": options.rate,
         "rate_per_client": options.rate_per_client,
         "memory_limit": options.memory_limit,

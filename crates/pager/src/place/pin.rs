@@ -71,6 +71,45 @@ impl VersionPin for FilePin {
     }
 }
 
+/// A pin that keeps the version of the replies.
+pub struct SeenPin {
+    inner: Arc<dyn VersionPin>,
+    seen: OnceLock<FileVersion>,
+}
+
+impl SeenPin {
+    /// Over another pin, which checks.
+    pub fn new(inner: Arc<dyn VersionPin>) -> Self {
+        Self { inner, seen: OnceLock::new() }
+    }
+
+    /// The version of the first reply.
+    pub fn seen(&self) -> Option<&FileVersion> {
+        self.seen.get()
+    }
+
+    /// A reply had this version, which was checked elsewhere.
+    pub fn note(&self, version: &FileVersion) {
+        self.seen.get_or_init(|| version.clone());
+    }
+}
+
+impl VersionPin for SeenPin {
+    fn expected(&self) -> Option<FileVersion> {
+        self.inner.expected()
+    }
+
+    fn digest(&self) -> Option<u64> {
+        self.inner.digest()
+    }
+
+    fn check(&self, seen: &FileVersion) -> Result<(), PageErrorKind> {
+        self.inner.check(seen)?;
+        self.note(seen);
+        Ok(())
+    }
+}
+
 /// The pins of many files, by number: a digest of 8 bytes each. A conditional request needs the whole version, so
 /// replies are compared here.
 #[derive(Default)]

@@ -11,6 +11,7 @@ mod engine;
 pub mod file;
 pub mod folder;
 pub(crate) mod helpers;
+mod indexed;
 pub mod memory;
 pub mod simulated;
 #[cfg(test)]

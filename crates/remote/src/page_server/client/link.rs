@@ -451,6 +451,9 @@ pub(super) fn error_of(state: State, server: &str, message: &[u8]) -> PageErrorK
             PageErrorKind::TimedOut { server: server(), tried: "once".into(), last: "its deadline passed".into() }
         }
         State::BadRequest => PageErrorKind::Protocol { server: server(), message: message() },
+        // Who stages tells them apart.
+        State::Full => PageErrorKind::Exhausted(message()),
+        State::Unfit => PageErrorKind::Decode(message()),
         other => PageErrorKind::Protocol { server: server(), message: format!("it answered {other:?}") },
     }
 }

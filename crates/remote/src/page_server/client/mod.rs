@@ -13,9 +13,11 @@
 //! | `registry` | the places of addresses: one server, or several |
 //! | `place` | one server's seam to the pager, and the table of servers |
 //! | `several` | several servers as one place |
+//! | `staging` | files that are brought to a server |
 //! | `ask` | one read or question until it is answered |
 //! | `hub` | the connections of a server, and what waits for them |
 //! | `link`, `files`, `stream`, `receive` | one connection: requests out, numbers of files, bytes in, replies |
+//! | [`rendezvous`] | homes of files among several servers |
 //! | `traffic` | round trips, rates, the window |
 //! | `keeper` | clocks: silence, retries, deadlines |
 
@@ -31,7 +33,9 @@ mod options;
 mod place;
 mod receive;
 mod registry;
+pub mod rendezvous;
 mod several;
+mod staging;
 mod stream;
 mod traffic;
 
@@ -41,3 +45,4 @@ pub use place::RemotePlace;
 pub(crate) use registry::place_of;
 pub use registry::{register, SCHEMES};
 pub use several::SeveralServers;
+pub(crate) use staging::{StagedChunk, StagingRefusal};

@@ -1,6 +1,6 @@
 //! From requests to replies.
 
-use super::super::wire::{seed, Hello, Op, Reply, Request, State, WireFault, HEAD, VERSION};
+use super::super::wire::{seed, Hello, Op, Reply, Request, State, WireFault, HEAD, MOST_REQUEST_BODY, VERSION};
 use super::answer::{self, Answer, Reading};
 use super::connection::{Outgoing, Slot, Stage};
 use super::event_loop::{EventLoop, GRACE};
@@ -20,20 +20,28 @@ impl EventLoop {
         let Some(connection) = self.connections.get_mut(&id) else { return };
         let inbox = std::mem::take(&mut connection.inbox);
         let mut rest = &inbox[..];
+        let mut whole = false;
         while let Some((head, after)) = rest.split_first_chunk::<HEAD>() {
             let request = match Request::parse(head) {
                 Ok(request) => request,
                 Err(fault) => return self.breach(id, None, &fault),
             };
+            if request.body as usize > MOST_REQUEST_BODY && !self.may_stage(id) {
+                // Before such a body is taken in.
+                self.shared.counts.refused.fetch_add(1, Relaxed);
+                return self.end_with(id, 0, 0, State::Unauthorized, "this client may not stage files");
+            }
             let Some((body, after)) = after.split_at_checked(request.body as usize) else { break };
             rest = after;
+            whole = true;
             let job = QueuedRequest { request, seed: seed(head, body), body: body.into(), arrived: Instant::now() };
             if !self.request(id, job) {
                 return;
             }
         }
         let Some(connection) = self.connections.get_mut(&id) else { return };
-        connection.partial = (!rest.is_empty()).then(|| connection.partial.unwrap_or_else(Instant::now));
+        let begun = connection.partial.filter(|_| !whole);
+        connection.partial = (!rest.is_empty()).then(|| begun.unwrap_or_else(Instant::now));
         if connection.stage == Stage::Handshake {
             connection.partial = None;
         }
@@ -54,7 +62,8 @@ impl EventLoop {
         self.push(id, Outgoing { head, body, written: 0, answers: None });
         if let Some(connection) = self.connections.get_mut(&id) {
             (connection.stage, connection.since) = (Stage::Ending, Instant::now());
-            self.schedule.remove(id);
+            let staged = self.schedule.remove(id);
+            self.release(staged);
         }
     }
 
@@ -95,6 +104,7 @@ impl EventLoop {
         }
         match op {
             Op::Read | Op::ReadV | Op::Via | Op::Stat | Op::List => self.schedule.push(id, job, false),
+            op if op.is_staging() => self.stage(id, job),
             Op::Open => self.open(id, job),
             Op::Close => {
                 let state = match self.slot(id, job.request.file) {
@@ -123,9 +133,29 @@ impl EventLoop {
                 self.reply(id, job, Instant::now(), Answer::told(State::Ok, body));
             }
             Op::Ping => self.reply(id, job, Instant::now(), Answer::of(State::Ok)),
-            Op::Hello => {}
+            _ => {}
         }
         self.connections.get(&id).is_some_and(|connection| connection.stage == Stage::Ready)
+    }
+
+    fn may_stage(&self, id: u64) -> bool {
+        let client = self.connections.get(&id).and_then(|connection| connection.client.as_ref());
+        client.is_some_and(|client| self.shared.staging.is_some() && self.shared.clients.may_stage(client))
+    }
+
+    /// Lets a request that stages wait for its turn, if the client may. Its bytes count from now on.
+    fn stage(&mut self, id: u64, job: QueuedRequest) {
+        let refusal = if self.shared.staging.is_none() {
+            "it takes no files: it was started without --staging"
+        } else if !self.may_stage(id) {
+            "the token has no right to stage; it takes one of 'farfield serve --new-token NAME --may-stage'"
+        } else {
+            self.hold(job.staged());
+            return self.schedule.push(id, job, false);
+        };
+        self.shared.counts.refused.fetch_add(1, Relaxed);
+        self.hold(job.staged());
+        self.reply(id, job, Instant::now(), Answer::told(State::Unauthorized, refusal.as_bytes().to_vec()));
     }
 
     fn hello(&mut self, id: u64, job: &QueuedRequest) -> bool {
@@ -215,6 +245,10 @@ impl EventLoop {
         }
         let charged = answer::bytes_of(&job.request, job.body.len());
         match job.request.op {
+            op if op.is_staging() => {
+                let Some(area) = self.shared.staging.clone() else { return };
+                self.by_reader(id, job, begun, 0, move |_, job| answer::stage(&area, &job.request, &job.body));
+            }
             Op::Stat => self.by_reader(id, job, begun, charged, |files, job| answer::stat(files, &job.body)),
             Op::List => {
                 self.by_reader(id, job, begun, charged, |files, job| answer::list(files, &job.body, job.request.file));
@@ -281,6 +315,7 @@ impl EventLoop {
     }
 
     fn reply(&mut self, id: u64, job: QueuedRequest, begun: Instant, answer: Answer) {
+        self.release(job.staged());
         match answer.state {
             State::Changed => {
                 self.shared.counts.changed.fetch_add(1, Relaxed);

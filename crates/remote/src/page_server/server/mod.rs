@@ -14,6 +14,7 @@
 //! | `dispatch` | operations |
 //! | `schedule`, `bucket` | whose request is next, rates |
 //! | `answer`, `files`, `names` | bytes of files, and nothing outside of what is served |
+//! | `staging` | files that clients bring |
 //! | `readers` | threads that wait for disks |
 //! | `clients` | tokens, limits of connections |
 //! | `counts`, `status` | what was done |
@@ -32,6 +33,7 @@ mod readers;
 mod schedule;
 mod shared;
 mod socket;
+mod staging;
 mod start;
 mod status;
 

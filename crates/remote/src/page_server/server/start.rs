@@ -9,6 +9,7 @@ use super::mailbox::{Mailbox, Post};
 use super::names::Names;
 use super::readers::Readers;
 use super::shared::{Patience, ServerShared};
+use super::staging::StagingArea;
 use super::status;
 use std::io;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
@@ -35,6 +36,10 @@ pub struct ServerOptions {
     pub certificate: Option<Certificate>,
     /// Names and hashes of the tokens that are taken. Beyond this machine there must be some.
     pub tokens: Vec<(String, TokenHash)>,
+    /// Folder and most bytes of data that clients stage. Without it no client changes what is served.
+    pub staging: Option<(PathBuf, u64)>,
+    /// The tokens that may stage. Without any tokens, whoever comes may.
+    pub stagers: Vec<TokenHash>,
     /// Most bytes a second, of all clients together.
     pub rate: Option<u64>,
     /// Most bytes a second of a client.
@@ -56,6 +61,8 @@ impl Default for ServerOptions {
             listen: format!("127.0.0.1:{}", super::super::wire::DEFAULT_PORT),
             certificate: None,
             tokens: Vec::new(),
+            staging: None,
+            stagers: Vec::new(),
             rate: None,
             rate_per_client: None,
             memory_limit: 256 << 20,
@@ -112,7 +119,7 @@ impl Server {
     /// [`ServerError::Insecure`] if others could read without TLS and a token; else what a name, the address or the
     /// certificate lacks.
     pub fn start(options: ServerOptions) -> Result<Self, ServerError> {
-        if options.names.is_empty() {
+        if options.names.is_empty() && options.staging.is_none() {
             return Err(ServerError::Options("there is nothing to serve: no name was given".into()));
         }
         let least = super::super::wire::MOST_READ;
@@ -134,7 +141,15 @@ impl Server {
             }
         }
         let tls = options.certificate.as_ref().map(Certificate::server_config).transpose()?;
-        let names = step("cannot serve", Names::open(&options.names))?;
+        let mut names = step("cannot serve", Names::open(&options.names))?;
+        let staging = options.staging.as_ref().map(|(folder, limit)| {
+            let taken = options.names.iter().map(|(name, _)| name.clone()).collect();
+            StagingArea::open(folder, *limit, taken).map(Arc::new)
+        });
+        let staging = step("cannot keep staged data", staging.transpose())?;
+        if let Some(staging) = &staging {
+            names = names.with_staged(step("cannot serve staged data", staging.folder())?);
+        }
         let listener = step(format!("cannot listen on {address}"), listen(address))?;
         let address = step("the listening socket has no address", listener.local_addr())?;
         // A rate is shared fairly where one schedule sees all clients, and it is below what one loop can serve.
@@ -144,9 +159,11 @@ impl Server {
         let loops = loops.min(options.memory_limit / least).max(1);
         let mailboxes = step("no event descriptor", (0..loops).map(|_| Mailbox::new()).collect())?;
         let clients = Clients::new(options.tokens, options.max_connections, options.max_connections_per_address);
+        clients.set_stagers(options.stagers);
         let shared = Arc::new(ServerShared {
             files: FileTable::new(names),
             served: options.names.iter().map(|(name, _)| name.clone()).collect(),
+            staging,
             clients,
             counts: Counts::new(),
             readers: Readers::new(READERS),
@@ -187,6 +204,11 @@ impl Server {
     /// Replaces the tokens. Clients whose token is gone are cut at their next request.
     pub fn set_tokens(&self, tokens: Vec<(String, TokenHash)>) {
         self.shared.clients.set_tokens(tokens);
+    }
+
+    /// Replaces the tokens that may stage, at once.
+    pub fn set_stagers(&self, stagers: Vec<TokenHash>) {
+        self.shared.clients.set_stagers(stagers);
     }
 
     /// Stops: no new connections or requests; replies under way are finished within [`Patience::ending`].

@@ -32,6 +32,11 @@ pub(super) fn status(shared: &ServerShared) -> Value {
         "congestion_control": counts.congestion(),
     });
     if let Some(fields) = out.as_object_mut() {
+        if let Some(staging) = &shared.staging {
+            let room = staging.room();
+            let told = json!({ "names": staging.names(), "limit": room.limit, "used": room.used, "free": room.free });
+            fields.insert("staging".to_owned(), told);
+        }
         for (name, _, value) in counts.named() {
             fields.insert(name.to_owned(), value.into());
         }

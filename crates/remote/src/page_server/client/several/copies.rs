@@ -1,7 +1,7 @@
 //! The copies of a file at several servers, and what makes them one file: the same size and the same time of change.
 //! Each server has a version of its own for its copy, and each copy is pinned to that.
 
-use super::rendezvous::key_of;
+use super::super::rendezvous::key_of;
 use pager::place::{FileKind, FilePin, FileStat, FileVersion};
 use pager::PageErrorKind;
 use std::collections::HashMap;
@@ -29,7 +29,7 @@ pub(super) enum CopyState {
 
 /// A file, and its copies by the number of the server.
 pub(super) struct SpreadFile {
-    /// For [`super::rendezvous::weight`].
+    /// For [`super::super::rendezvous::score`].
     pub(super) key: u64,
     /// That of all copies, with a version of their size and time.
     pub(super) stat: FileStat,

@@ -1,11 +1,11 @@
 //! The engine of several servers: takes the steps that the tables ask for, and ticks while something is under way.
 
+use super::super::rendezvous::key_of;
 use super::attempt::{Dones, Effect};
 use super::copies::{FileTable, SpreadFile};
 use super::looks::{add_copy, Found, LookAnswer, LookJob, Servers};
 use super::member::{with_room, Member};
 use super::reads::ReadTable;
-use super::rendezvous::key_of;
 use pager::place::{FileKind, FileRef, Place};
 use pager::source::{Buffer, Completion, Read, ReadClass, ReadNote, ReadStep};
 use pager::PageErrorKind;

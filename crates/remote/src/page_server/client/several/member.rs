@@ -1,9 +1,11 @@
 //! One of several servers, as the choice between them sees it.
 
+use super::super::rendezvous::score;
 use super::copies::SpreadFile;
-use super::rendezvous::{part_of, weight};
 use std::time::{Duration, Instant};
 
+/// Bytes of a block, which has a home of its own.
+const BLOCK_BITS: u32 = 20;
 /// Failures in a row after which a server is left out.
 const MOST_FAILURES: u32 = 5;
 /// The time for which it is left out; it doubles with each further failure.
@@ -15,7 +17,7 @@ const OLD_SHARE: f64 = 1.0 / 2.0;
 const OLD: Duration = Duration::from_secs(1);
 /// Reads under way that double the expected wait.
 const DOUBLING: f64 = 8.0;
-/// The home of a part is passed by if its expected wait is so many times that of another server, and so much longer.
+/// The home of a block is passed by if its expected wait is so many times that of another server, and so much longer.
 const MUCH: f64 = 3.0;
 const MUCH_LONGER_S: f64 = 0.002;
 /// A server that is passed by gets one read in so long a time, to see whether it is faster now.
@@ -27,7 +29,7 @@ const STILL_TIMES: f64 = 10.0;
 const STILL_UNKNOWN: Duration = Duration::from_secs(2);
 
 pub(super) struct Member {
-    /// For [`weight`].
+    /// For [`score`].
     key: u64,
     pub(super) in_flight: u32,
     /// Smoothed, in seconds; `None`: unknown.
@@ -151,7 +153,7 @@ pub(super) fn choose(
 ) -> Option<Choice> {
     let wanted = file.here() & !without;
     let with_copy = || (0..members.len()).filter(|server| wanted & 1 << server != 0);
-    let heaviest = |server: &usize| weight(members[*server].key, file.key, part_of(offset));
+    let heaviest = |server: &usize| score(members[*server].key, file.key, offset >> BLOCK_BITS);
     let usable = || with_copy().filter(|server| members[*server].is_usable(now));
     let Some(home) = usable().max_by_key(heaviest) else {
         return with_copy().max_by_key(heaviest).map(|server| Choice { server, usable: false });

@@ -20,7 +20,6 @@
 //! | `reads` | the reads under way, and the steps that each event asks for |
 //! | `member` | one server's latency and health; the choice |
 //! | `latency` | when a read is late, and how many hedges may be |
-//! | `rendezvous` | homes |
 //! | `copies`, `looks`, `lists` | which server has which file |
 
 mod address;
@@ -33,7 +32,6 @@ mod looks;
 mod member;
 mod place;
 mod reads;
-mod rendezvous;
 #[cfg(test)]
 mod tests;
 
