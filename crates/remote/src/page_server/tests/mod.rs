@@ -7,6 +7,7 @@ mod proxy;
 mod raw;
 mod security;
 mod serving;
+mod several;
 mod sharing;
 mod staging;
 mod support;
