@@ -551,12 +551,13 @@ class Opening:
 @final
 class PageServer:
     """A running page server. Raises UsageError if others could read without TLS and a token. `options` is a JSON object:
-    {"names": [[name, path]], "listen": "HOST:PORT",
+    {"names": [[name, path or address]], "listen": "HOST:PORT",
      "state": folder that keeps a certificate made here, "hosts": [names of this machine in it],     # null: none
      "certificate": [PEM file of the chain, of the key],     # null: that of `state`; neither: no TLS
      "tokens": [[name, SHA-256 in hex]], "staging": [folder, most bytes] or null, "stagers": [SHA-256 in hex],
      "rate": bytes a second, "rate_per_client": the same,     # null: no limit
-     "memory_limit": bytes of buffers, "max_connections": number}."""
+     "memory_limit": bytes of buffers, "max_connections": number, "cache": bytes of memory for what addresses give,
+     "cache_local": for local files, too, "cache_disk": [folder, bytes]     # null: none}."""
 
     def __new__(cls, options: str) -> PageServer: ...
     @property
@@ -566,10 +567,9 @@ class PageServer:
         """SHA-256 of the certificate in hex; None without TLS."""
 
     def status(self) -> str: ...
-    def metrics(self) -> str:
-        """The status in the text format of Prometheus."""
-
+    def metrics(self) -> str: ...
     def set_tokens(self, tokens: list[tuple[str, str]], stagers: list[str]) -> None: ...
+    def take_notice(self) -> str | None: ...
     def stop(self) -> None: ...
 
 def new_token() -> tuple[str, str]: ...  # a new token and its SHA-256, both in hex

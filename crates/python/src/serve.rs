@@ -8,7 +8,7 @@ use remote::disk_cache::{self, DiskCache, DiskCacheOptions};
 use remote::measure::{timed_reads, ReadLoad};
 use remote::page_server::client::{set_credentials, Credentials, RemotePlace};
 use remote::page_server::secure::{Certificate, Fingerprint, Token, TokenHash, Trust};
-use remote::page_server::server::{Server, ServerError, ServerOptions};
+use remote::page_server::server::{OriginOptions, Server, ServerError, ServerOptions};
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -35,6 +35,11 @@ struct ServeDocument {
     rate_per_client: Option<u64>,
     memory_limit: usize,
     max_connections: usize,
+    /// Bytes of memory for what comes from addresses, and whether local files are kept there, too.
+    cache: u64,
+    cache_local: bool,
+    /// A folder for the same, and its most bytes.
+    cache_disk: Option<(PathBuf, u64)>,
 }
 
 fn refused(py: Python<'_>, e: ServerError) -> PyErr {
@@ -94,6 +99,12 @@ impl PageServer {
             rate_per_client: options.rate_per_client,
             memory_limit: options.memory_limit,
             max_connections: options.max_connections,
+            origins: OriginOptions {
+                cache: options.cache,
+                cache_local: options.cache_local,
+                cache_disk: options.cache_disk,
+                ..OriginOptions::default()
+            },
             ..ServerOptions::default()
         };
         let started = py.detach(|| Server::start(options));
@@ -120,6 +131,11 @@ impl PageServer {
     /// The same for Prometheus.
     fn metrics(&self) -> String {
         self.server.prometheus()
+    }
+
+    /// What the disk cache before the origins has to say, once.
+    fn take_notice(&self) -> Option<String> {
+        self.server.take_notice()
     }
 
     /// Replaces the tokens: names and hashes, and the hashes of those that may stage.

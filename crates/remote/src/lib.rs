@@ -46,6 +46,9 @@ pub fn register() {
         place::register(scheme, Arc::new(|url| http::find(url).map(caching::cached)));
     }
     for scheme in page_server::client::SCHEMES {
-        place::register(scheme, Arc::new(|url| Ok(caching::cached(page_server::client::find(url, client_options())?))));
+        place::register(
+            scheme,
+            Arc::new(|url| page_server::client::place_of(url, client_options()).map(caching::cached)),
+        );
     }
 }

@@ -416,6 +416,18 @@ impl Hub {
         }
     }
 
+    /// Whether the server was ever reached.
+    pub(super) fn was_reached(&self) -> bool {
+        self.state().reached
+    }
+
+    /// The last failure, while no connection is up and one has failed.
+    pub(super) fn why_lost(&self) -> Option<String> {
+        let state = self.state();
+        let is_lost = state.failures > 0 && !state.links.iter().any(|link| link.up.load(Relaxed));
+        is_lost.then(|| state.last.as_ref().map_or_else(|| "it has not answered yet".to_owned(), LinkError::text))
+    }
+
     /// Whether a demand waits for a connection.
     pub(super) fn queued(&self) -> usize {
         self.queued.load(Relaxed)

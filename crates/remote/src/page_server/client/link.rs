@@ -450,6 +450,15 @@ pub(super) fn error_of(state: State, server: &str, message: &[u8]) -> PageErrorK
         State::Late => {
             PageErrorKind::TimedOut { server: server(), tried: "once".into(), last: "its deadline passed".into() }
         }
+        State::OriginFailed => {
+            let said = if message().is_empty() { "it failed".to_owned() } else { message() };
+            PageErrorKind::Unreachable {
+                server: format!("the origin of {}", server()),
+                tried: "asked by it".into(),
+                last: said,
+            }
+        }
+        State::Unsupported => PageErrorKind::Unsupported(message()),
         State::BadRequest => PageErrorKind::Protocol { server: server(), message: message() },
         // Who stages tells them apart.
         State::Full => PageErrorKind::Exhausted(message()),

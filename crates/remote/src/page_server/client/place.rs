@@ -4,7 +4,7 @@ use super::super::wire::{
     read_entries, read_looks, write_names, Op, RemoteKind, Request, State, Via, ViaFound, WireFault, FOUND_BYTES,
     MOST_NAME, MOST_READ, MOST_REQUEST_BODY,
 };
-use super::address::{name_of, ServerAddress, PLAIN_SCHEME, SCHEME};
+use super::address::{name_of, ServerAddress};
 use super::ask::{Ask, Then};
 use super::credentials::{credentials_for, Credentials};
 use super::files::version_of;
@@ -27,16 +27,6 @@ const MOST_BYTES: usize = MOST_REQUEST_BODY / 2;
 
 static SERVERS: Mutex<Option<HashMap<ServerAddress, Arc<RemotePlace>>>> = Mutex::new(None);
 
-/// The schemes of page servers.
-pub const SCHEMES: [&str; 2] = [SCHEME, PLAIN_SCHEME];
-
-/// Registers the places `farfield://` and `farfield+tcp://`.
-pub fn register(options: ClientOptions) {
-    for scheme in SCHEMES {
-        pager::place::register(scheme, Arc::new(move |url| find(url, options).map(|place| place as Arc<dyn Place>)));
-    }
-}
-
 /// The name in a path. One that is too long for the protocol is an empty one, which is refused as it would be.
 fn sendable(path: &Path) -> &str {
     let name = name_of(path.to_str().unwrap_or_default());
@@ -48,7 +38,7 @@ fn sendable(path: &Path) -> &str {
 }
 
 /// The place of a URL, made at its first use.
-pub(crate) fn find(url: &str, options: ClientOptions) -> Result<Arc<RemotePlace>, PageErrorKind> {
+pub(super) fn find(url: &str, options: ClientOptions) -> Result<Arc<RemotePlace>, PageErrorKind> {
     let address = ServerAddress::of(url).map_err(PageErrorKind::Unsupported)?;
     let mut servers = SERVERS.lock().unwrap_or_else(PoisonError::into_inner);
     let servers = servers.get_or_insert_default();
@@ -57,7 +47,7 @@ pub(crate) fn find(url: &str, options: ClientOptions) -> Result<Arc<RemotePlace>
     }
     let refused = |message| PageErrorKind::Unauthorized { server: address.to_string(), message };
     let credentials = credentials_for(&address).map_err(refused)?;
-    let place = Arc::new(RemotePlace { hub: Hub::new(address.clone(), credentials, options) });
+    let place = Arc::new(RemotePlace::at(address.clone(), credentials, options));
     servers.insert(address, place.clone());
     Ok(place)
 }
@@ -80,7 +70,21 @@ impl RemotePlace {
     /// When the URL names no server.
     pub fn open(url: &str, credentials: Credentials, options: ClientOptions) -> Result<Self, PageErrorKind> {
         let address = ServerAddress::of(url).map_err(PageErrorKind::Unsupported)?;
-        Ok(Self { hub: Hub::new(address, credentials, options) })
+        Ok(Self::at(address, credentials, options))
+    }
+
+    pub(super) fn at(address: ServerAddress, credentials: Credentials, options: ClientOptions) -> Self {
+        Self { hub: Hub::new(address, credentials, options) }
+    }
+
+    /// The last failure, while no connection is up and one has failed.
+    pub(super) fn lost(&self) -> Option<String> {
+        self.hub.why_lost()
+    }
+
+    /// Whether the server was ever reached.
+    pub(super) fn was_reached(&self) -> bool {
+        self.hub.was_reached()
     }
 
     /// The registered place of a URL.

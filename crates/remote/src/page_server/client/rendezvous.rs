@@ -16,13 +16,23 @@ fn mix(mut hash: u64) -> u64 {
     hash ^ (hash >> 33)
 }
 
+/// The key of a file's or a server's name.
+pub(super) fn key_of(name: &str) -> u64 {
+    mix(fnv(name.as_bytes()))
+}
+
+/// The score of a server for a block of a file, by the keys of their names.
+pub(super) fn score(server: u64, file: u64, block: u64) -> u64 {
+    mix(mix(file ^ block) ^ server)
+}
+
 /// The servers of a block of a file, best first, as positions in `servers`.
 ///
 /// `block` is 0 for a whole file. The order depends on the names of the servers, not on their positions; equal names
 /// stand in the order of their positions.
 pub fn order(name: &str, block: u64, servers: &[String]) -> Vec<usize> {
-    let key = mix(mix(fnv(name.as_bytes())) ^ block);
-    let scores: Vec<u64> = servers.iter().map(|server| mix(key ^ mix(fnv(server.as_bytes())))).collect();
+    let file = key_of(name);
+    let scores: Vec<u64> = servers.iter().map(|server| score(key_of(server), file, block)).collect();
     let mut order: Vec<usize> = (0..servers.len()).collect();
     order.sort_by(|a, b| scores[*b].cmp(&scores[*a]).then_with(|| servers[*a].cmp(&servers[*b])));
     order

@@ -50,6 +50,9 @@ pub(super) struct EventLoop {
     serial: u64,
     next_loop: usize,
     pub(super) schedule: Schedule,
+    /// Requests that wait for an origin which takes no more now, and those that it has.
+    pub(super) absent: Schedule,
+    pub(super) at_origins: usize,
     /// Bytes of buffers, and the most that are allowed.
     pub(super) held: usize,
     pub(super) memory: usize,
@@ -80,6 +83,8 @@ impl EventLoop {
             serial: FIRST,
             next_loop: 0,
             schedule: Schedule::new(shared.rate, shared.rate_per_client),
+            absent: Schedule::new(None, None),
+            at_origins: 0,
             held: 0,
             memory: shared.memory_limit / shared.mailboxes.len(),
             starved: false,
@@ -138,7 +143,7 @@ impl EventLoop {
             self.freed = false;
             wait = self.pump();
             self.flush_dirty();
-            if self.freed && self.schedule.waiting() > 0 {
+            if self.freed && self.schedule.waiting() + self.absent.waiting() > 0 {
                 wait = None;
             }
             if ticked.elapsed() >= TICK {
@@ -166,6 +171,7 @@ impl EventLoop {
             match letter {
                 Post::Accepted(socket, address) => self.serve(socket, address),
                 Post::Answered(answered) => self.answered(*answered),
+                Post::FromOrigin(letter) => self.came_from_origin(*letter),
                 Post::Stop => {
                     self.listener = None;
                     self.until = Some(Instant::now() + self.shared.patience.ending);
@@ -266,6 +272,7 @@ impl EventLoop {
             return self.close(id);
         }
         self.schedule.set_open(id, open);
+        self.absent.set_open(id, open);
         self.rewatch(id);
     }
 
@@ -340,6 +347,7 @@ impl EventLoop {
         let Some(mut connection) = self.connections.remove(&id) else { return };
         let staged = self.schedule.remove(id);
         self.release(staged);
+        self.absent.remove(id);
         let freed: usize = connection.drain().map(|reply| reply.body.capacity()).sum();
         self.held -= freed;
         self.freed |= freed > 0;

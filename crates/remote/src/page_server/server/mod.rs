@@ -15,6 +15,7 @@
 //! | `schedule`, `bucket` | whose request is next, rates |
 //! | `answer`, `files`, `names` | bytes of files, and nothing outside of what is served |
 //! | `staging` | files that clients bring |
+//! | `origin`, `origin_requests`, `memory_cache` | files of slower places, kept in memory |
 //! | `readers` | threads that wait for disks |
 //! | `clients` | tokens, limits of connections |
 //! | `counts`, `status` | what was done |
@@ -28,7 +29,10 @@ mod dispatch;
 mod event_loop;
 mod files;
 mod mailbox;
+mod memory_cache;
 mod names;
+mod origin;
+mod origin_requests;
 mod readers;
 mod schedule;
 mod shared;
@@ -37,5 +41,7 @@ mod staging;
 mod start;
 mod status;
 
+pub use memory_cache::HostMemory;
+pub use origin::OriginOptions;
 pub use shared::Patience;
 pub use start::{Server, ServerError, ServerOptions};

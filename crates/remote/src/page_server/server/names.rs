@@ -199,7 +199,7 @@ impl Names {
 }
 
 /// A name between two slashes.
-fn is_component(name: &str) -> bool {
+pub(super) fn is_component(name: &str) -> bool {
     !name.is_empty() && name != "." && name != ".." && !name.contains('/') && !name.contains('\0')
 }
 

@@ -10,7 +10,6 @@ use pager::source::{Buffer, Completion, Read, ReadClass, Source};
 use pager::{FileNames, PageErrorKind, Pager, PagerConfig};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 #[test]
 fn a_cold_page_costs_one_round_trip() {
@@ -40,11 +39,7 @@ fn a_cold_page_costs_one_round_trip() {
     assert_eq!(ask(3, 1000).reply.state, State::Short);
     let place = place(&server);
     let indexed = |name: &str, number: usize, longest: usize| {
-        let (told, answer) = std::sync::mpsc::channel();
-        let wanted = IndexedExtent { index_len: 64, at_end: true, entry: number * 16, longest };
-        let then = Box::new(move |found| told.send(found).unwrap());
-        assert!(place.indexed(&file(name), &wanted, then));
-        answer.recv_timeout(Duration::from_secs(10)).unwrap()
+        indexed(&place, &file(name), IndexedExtent { index_len: 64, at_end: true, entry: number * 16, longest })
     };
     let found = indexed("shard", 0, 5000).unwrap();
     assert_eq!((found.version.size, found.index.len()), (10_064, 64));

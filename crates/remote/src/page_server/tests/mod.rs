@@ -2,10 +2,12 @@
 
 mod faults;
 mod indexed;
+mod network_memory;
 mod proxy;
 mod raw;
 mod security;
 mod serving;
+mod several;
 mod sharing;
 mod staging;
 mod support;

@@ -124,6 +124,10 @@ codes! {
         Full = 19,
         /// A staged file does not go on like this. The reason follows.
         Unfit = 20,
+        /// The origin of the file failed, not this server. What it said follows.
+        OriginFailed = 30,
+        /// The origin of the name cannot do this. The reason follows.
+        Unsupported = 31,
     }
 }
 
