@@ -16,7 +16,7 @@ use std::time::Duration;
 /// Deadlines of the server's own client, so that tests can wait for them.
 fn register() {
     let options = ClientOptions { network_timeout: Duration::from_millis(600), ..hasty() };
-    let find = move |url: &str| client::find(url, options).map(|place| place as Arc<dyn Place>);
+    let find = move |url: &str| client::place_of(url, options);
     pager::place::register("farfield+tcp", Arc::new(find));
 }
 
