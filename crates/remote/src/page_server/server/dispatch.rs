@@ -262,6 +262,7 @@ impl EventLoop {
             }
             Op::Stat if !self.shared.files.origins().is_empty() => self.stat_at_origins(id, job, begun, charged),
             Op::Stat => self.by_reader(id, job, begun, charged, |files, job| answer::stat(files, &job.body)),
+            Op::List if !self.shared.files.origins().is_empty() => self.list_at_origins(id, job, begun, charged),
             Op::List => {
                 self.by_reader(id, job, begun, charged, |files, job| answer::list(files, &job.body, job.request.file));
             }

@@ -9,6 +9,7 @@ use super::mailbox::Post;
 use super::schedule::Schedule;
 use super::shared::ServerShared;
 use super::socket;
+use pager::place::Place;
 use std::collections::HashMap;
 use std::io;
 use std::net::{IpAddr, TcpListener, TcpStream};
@@ -53,6 +54,9 @@ pub(super) struct EventLoop {
     /// Requests that wait for an origin which takes no more now, and those that it has.
     pub(super) absent: Schedule,
     pub(super) at_origins: usize,
+    /// The origin that took no more when it was last asked, and whether such a request is being tried again.
+    pub(super) full_origin: Option<Arc<dyn Place>>,
+    pub(super) is_pumping: bool,
     /// Bytes of buffers, and the most that are allowed.
     pub(super) held: usize,
     pub(super) memory: usize,
@@ -85,6 +89,8 @@ impl EventLoop {
             schedule: Schedule::new(shared.rate, shared.rate_per_client),
             absent: Schedule::new(None, None),
             at_origins: 0,
+            full_origin: None,
+            is_pumping: false,
             held: 0,
             memory: shared.memory_limit / shared.mailboxes.len(),
             starved: false,

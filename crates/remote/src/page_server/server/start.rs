@@ -250,7 +250,7 @@ impl Server {
         if self.shared.stopping.load(Relaxed) {
             self.shared.readers.close();
             drop(self.watch.lock().unwrap_or_else(PoisonError::into_inner).take());
-            self.shared.files.origins().flush();
+            self.shared.files.origins().end();
         }
     }
 }
