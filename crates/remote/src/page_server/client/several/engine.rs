@@ -50,6 +50,9 @@ struct WaitingReads {
     done: Arc<dyn Completion>,
 }
 
+/// Reads at a server, with their receiver.
+type TokensAt = (usize, Arc<dyn Completion>, Vec<u64>);
+
 /// Results for one receiver.
 type Completions = (Arc<dyn Completion>, Vec<(u64, Result<(), PageErrorKind>)>);
 
@@ -137,9 +140,9 @@ impl Engine {
     }
 
     fn with_servers<T>(&self, look: impl FnOnce(&Servers<'_>) -> T) -> T {
-        let lost = self.places.iter().enumerate().filter(|(_, place)| place.lost().is_some());
-        let lost = lost.fold(0, |bits, (server, _)| bits | 1 << server);
-        look(&Servers { names: &self.names, replicas: self.options.replicas, lost })
+        self.refresh();
+        let late = !with_room(&self.table().members, Instant::now());
+        look(&Servers { names: &self.names, replicas: self.options.replicas, late })
     }
 
     /// Servers whose windows count, as places.
@@ -400,7 +403,8 @@ impl Engine {
     /// Takes steps. The tables are not locked.
     fn take(self: &Arc<Self>, steps: Vec<Effect>) {
         let mut submissions: Vec<Submission> = Vec::new();
-        let mut withdrawals: Vec<(usize, Arc<dyn Completion>, Vec<u64>)> = Vec::new();
+        let mut withdrawals: Vec<TokensAt> = Vec::new();
+        let mut promotions: Vec<TokensAt> = Vec::new();
         let mut completions: Vec<Completions> = Vec::new();
         let mut end = |done: Arc<dyn Completion>, token, result| match completions.last_mut() {
             Some((known, results)) if Arc::ptr_eq(known, &done) => results.push((token, result)),
@@ -413,17 +417,12 @@ impl Engine {
                     copy(&memory, &buffers);
                     end(done, token, Ok(()));
                 }
-                Effect::Promote { server, done, token } => self.places[server].promote(&[token], &done),
+                Effect::Promote { server, done, token } => add(&mut promotions, server, done, token),
                 Effect::Note { done, token, server, step } => {
                     done.note(token, ReadNote { server: &self.names[server], connection: 0, step });
                 }
                 Effect::Probe { server } => self.probe(server),
-                Effect::Withdraw { server, done, token } => {
-                    match withdrawals.iter_mut().find(|(n, with, _)| *n == server && Arc::ptr_eq(with, &done)) {
-                        Some((.., tokens)) => tokens.push(token),
-                        None => withdrawals.push((server, done, vec![token])),
-                    }
-                }
+                Effect::Withdraw { server, done, token } => add(&mut withdrawals, server, done, token),
                 Effect::Submit { server, done, file, read } => {
                     let same = |of: &FileRef| of.base == file.base && of.path == file.path && same_pin(of, &file);
                     let known = submissions
@@ -440,9 +439,8 @@ impl Engine {
         for Submission { server, done, file, reads } in submissions {
             self.places[server].submit(&file, reads, &done);
         }
-        for (server, done, tokens) in withdrawals {
-            self.places[server].withdraw(&tokens, &done);
-        }
+        promotions.into_iter().for_each(|(server, done, tokens)| self.places[server].promote(&tokens, &done));
+        withdrawals.into_iter().for_each(|(server, done, tokens)| self.places[server].withdraw(&tokens, &done));
     }
 
     /// Sees whether a server is back: by any answer.
@@ -520,6 +518,14 @@ fn run(engine: &Weak<Engine>, clock: &TickClock) {
         let state = lock(&clock.state);
         drop(clock.bell.wait_timeout(state, wait));
         clock.asleep.store(false, Relaxed);
+    }
+}
+
+/// Adds a token to those of its server and receiver.
+fn add(to: &mut Vec<TokensAt>, server: usize, done: Arc<dyn Completion>, token: u64) {
+    match to.iter_mut().find(|(n, with, _)| *n == server && Arc::ptr_eq(with, &done)) {
+        Some((.., tokens)) => tokens.push(token),
+        None => to.push((server, done, vec![token])),
     }
 }
 
