@@ -239,7 +239,6 @@ def test_status_as_json_is_complete(root: Path, tmp_path: Path) -> None:
         assert "farfield_" in server.metrics()
 
 
-
 def test_a_page_of_a_shard_comes_with_its_index(store: Path, tmp_path: Path, ff: Command) -> None:
     """One round trip for the first value of a shard, in a store of a flow and in one of a volume."""
     (tmp_path / "a.nrrd").write_bytes(HEAD + VALUES.tobytes())
