@@ -1,7 +1,9 @@
 //! Opening: from a reader's description to arrays of pages.
 
 use super::chain::Chain;
-use super::chunk_location::{names, row, shard_index, Abouts, ChunkLocation, Chunks, ShardGrid, ShardIndexes, ENTRY};
+use super::chunk_location::{
+    names, row, shard_index, usual_len, Abouts, ChunkLocation, Chunks, ShardGrid, ShardIndexes, ENTRY,
+};
 use super::chunkmap::ChunkMap;
 use super::level::{Placement, RangeLevel, VolumeArray, VolumeLevel};
 use super::masked_pages::ValuePages;
@@ -434,7 +436,11 @@ impl Opening<'_> {
         }
         let slots = per.iter().try_fold(ENTRY as u64, |n, p| n.checked_mul(*p)).filter(|n| *n < MOST_PAGE);
         let slots = slots.ok_or_else(|| usage("a shard has too many chunks".into()))? as usize / ENTRY;
-        let folder = self.pager.folder(names(&spec.place, dims(grid), shard_index(&spec.place, slots)));
+        // Large uncompressed chunks are read by rows.
+        let by_rows = spec.codecs.is_empty() && shape.chunk_bytes() >= LARGE;
+        let whole = matches!(spec.place, PlaceSpec::Keys { .. }) && !by_rows;
+        let usual = if whole { usual_len(shape.chunk_bytes()) } else { 0 };
+        let folder = self.pager.folder(names(&spec.place, dims(grid), shard_index(&spec.place, slots), usual));
         let folder = folder.map_err(|e| usage(e.to_string()))?;
         let source = self.add_source(&folder);
         let keyed = matches!(spec.place, PlaceSpec::Keys { .. } | PlaceSpec::Shards { .. });

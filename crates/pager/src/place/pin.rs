@@ -38,6 +38,10 @@ pub trait VersionPin: Send + Sync {
     fn digest(&self) -> Option<u64> {
         self.expected().map(|version| version.digest())
     }
+    /// The size of the pinned version, if one is pinned.
+    fn size(&self) -> Option<u64> {
+        self.expected().map(|version| version.size)
+    }
     /// Checks the version of a reply, and pins it if none is pinned.
     ///
     /// # Errors
@@ -70,11 +74,11 @@ impl VersionPin for FilePin {
     }
 }
 
-/// The pins of many files, by number: a digest of 8 bytes each. A conditional request needs the whole version, so
+/// The pins of many files, by number: a digest and a size of 8 bytes each. A conditional request needs the whole version, so
 /// replies are compared here.
 #[derive(Default)]
 pub struct PinTable {
-    digests: Mutex<HashMap<u64, u64, BuildHasherDefault<DefaultHasher>>>,
+    digests: Mutex<HashMap<u64, (u64, u64), BuildHasherDefault<DefaultHasher>>>,
 }
 
 impl PinTable {
@@ -86,7 +90,7 @@ impl PinTable {
     /// Bytes on the heap.
     pub fn bytes(&self) -> u64 {
         let digests = self.digests.lock().unwrap_or_else(PoisonError::into_inner);
-        digests.capacity() as u64 * 24
+        digests.capacity() as u64 * 32
     }
 }
 
@@ -102,13 +106,18 @@ impl VersionPin for NumberedPin {
 
     fn digest(&self) -> Option<u64> {
         let digests = self.table.digests.lock().unwrap_or_else(PoisonError::into_inner);
-        digests.get(&self.number).copied()
+        digests.get(&self.number).map(|(digest, _)| *digest)
+    }
+
+    fn size(&self) -> Option<u64> {
+        let digests = self.table.digests.lock().unwrap_or_else(PoisonError::into_inner);
+        digests.get(&self.number).map(|(_, size)| *size)
     }
 
     fn check(&self, seen: &FileVersion) -> Result<(), PageErrorKind> {
         let digest = seen.digest();
         let mut digests = self.table.digests.lock().unwrap_or_else(PoisonError::into_inner);
-        if *digests.entry(self.number).or_insert(digest) == digest {
+        if digests.entry(self.number).or_insert((digest, seen.size)).0 == digest {
             return Ok(());
         }
         let was = "another version at the first read".to_owned();

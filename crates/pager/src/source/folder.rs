@@ -8,12 +8,14 @@
 
 use super::engine::Op;
 use super::file::{FileHandle, FileSet};
+use super::first_reads::{AboutsRead, FirstReads};
 use super::threads;
 use super::{Buffer, Completion, Read, ReadForm, Source};
 use crate::error::PageErrorKind;
 use crate::place::{self, FileKind, FileRef, FileStat, PinTable, Place};
 use std::collections::HashMap;
 use std::io;
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering::AcqRel};
@@ -30,6 +32,11 @@ pub trait FileNames: Send + Sync {
     /// The index that each file has, if [`Folder::index`] is to be read.
     fn index(&self) -> Option<FileIndex> {
         None
+    }
+    /// Bytes that a file has at most, in general: existence, length and bytes of a remote one are then read in one
+    /// request. 0: files are read in parts.
+    fn usual_len(&self) -> usize {
+        0
     }
     /// The numbers of all existing files in order, if listing the folders finds them. `None` if that needs more than
     /// `most` names, or is not possible.
@@ -83,7 +90,7 @@ impl About {
         })
     }
 
-    fn bytes(self) -> [u8; ABOUT_BYTES] {
+    pub(super) fn bytes(self) -> [u8; ABOUT_BYTES] {
         let (size, state) = match self {
             Self::There(size) => (size, 0),
             Self::Missing => (0, 1),
@@ -143,7 +150,7 @@ enum FolderFiles {
     /// Local ones. `serial` is the number of the first among all open files.
     Local { files: Arc<FileSet>, serial: u64 },
     /// Those of one place.
-    Remote { place: Arc<dyn Place>, pins: Arc<PinTable> },
+    Remote { place: Arc<dyn Place>, pins: Arc<PinTable>, first: Arc<FirstReads> },
 }
 
 impl FileSet {
@@ -154,7 +161,10 @@ impl FileSet {
     pub fn folder(this: &Arc<Self>, names: Arc<dyn FileNames>) -> io::Result<Arc<Folder>> {
         let first = if names.count() > 0 { names.path(0) } else { PathBuf::new() };
         let files = match place::of(&first).map_err(PageErrorKind::into_io)? {
-            Some(place) => FolderFiles::Remote { place, pins: Arc::default() },
+            Some(place) => {
+                let first = Arc::new(FirstReads::new(this.first_budget().clone()));
+                FolderFiles::Remote { place, pins: Arc::default(), first }
+            }
             None => FolderFiles::Local { files: this.clone(), serial: this.take_serials(names.count()) },
         };
         Folder::new(files, names).map(Arc::new)
@@ -244,7 +254,7 @@ impl Folder {
                     told(read().map_err(|e| missing_link(&path, &e)));
                 }));
             }
-            FolderFiles::Remote { place, pins } => {
+            FolderFiles::Remote { place, pins, .. } => {
                 let file = FileRef { path: path.into(), base: 0, pin: pins.file(number) };
                 place::read_part(place, file, index.at_end, index.len, Box::new(told));
             }
@@ -254,6 +264,40 @@ impl Folder {
     /// The files.
     pub fn names(&self) -> &Arc<dyn FileNames> {
         &self.names
+    }
+
+    /// Completes a read of remote files' [`About`]s: by what is known of each file, by its first read, or by a check.
+    fn look_and_read(&self, remote: RemoteFiles<'_>, numbers: Range<u64>, read: Read, done: &Arc<dyn Completion>) {
+        let RemoteFiles { place, pins, first } = remote;
+        let len = self.names.usual_len();
+        let abouts = AboutsRead::new(read, (numbers.end - numbers.start) as usize, done);
+        let mut unknown: Vec<(usize, u64)> = Vec::new();
+        for (part, number) in numbers.enumerate() {
+            let pin = pins.file(number);
+            if let Some(size) = pin.size() {
+                abouts.put(part, Ok(About::There(size)));
+                continue;
+            }
+            let file = FileRef { path: self.names.path(number).into(), base: 0, pin };
+            if len == 0 || !first.start(&**place, &file, number, len, (&abouts, part)) {
+                unknown.push((part, number));
+            }
+        }
+        if unknown.is_empty() {
+            return;
+        }
+        let (paths, pins) = (unknown.iter().map(|(_, number)| self.names.path(*number)).collect(), pins.clone());
+        let told = move |answers: Vec<Result<FileStat, PageErrorKind>>| {
+            let no_answer = || Err(PageErrorKind::Io("its place gave no answer".into()));
+            let answers = answers.into_iter().map(Some).chain(std::iter::repeat_with(|| None));
+            for ((part, number), answer) in unknown.into_iter().zip(answers) {
+                abouts.put(
+                    part,
+                    answer.unwrap_or_else(no_answer).map_or_else(missing, |stat| found(&pins, number, stat)),
+                );
+            }
+        };
+        place.look(paths, Box::new(told));
     }
 
     /// Completes a read of [`About`]s, which several threads check.
@@ -268,30 +312,13 @@ impl Folder {
             };
             return done.complete(read.token, Err(kind));
         }
-        if let FolderFiles::Remote { place, pins } = &self.files {
-            let (paths, done) = ((first..last).map(|number| self.names.path(number)).collect(), done.clone());
-            let pins = pins.clone();
-            let told = move |mut answers: Vec<Result<FileStat, PageErrorKind>>| {
-                // Bytes must be of the version whose length is told here. A cache knows from it what it may answer.
-                for (number, answer) in (first..last).zip(&mut answers) {
-                    let Ok(FileStat { kind: FileKind::File, version, .. }) = answer else { continue };
-                    if let Err(changed) = pins.file(number).check(version) {
-                        *answer = Err(changed);
-                    }
-                }
-                // The kind of a failed check says more than the number of a system's error can.
-                let failed =
-                    answers.iter().filter_map(|a| a.as_ref().err()).find(|kind| **kind != PageErrorKind::Missing);
-                if let Some(kind) = failed.cloned() {
-                    return done.complete(read.token, Err(kind));
-                }
-                let abouts: Vec<u8> = answers.into_iter().flat_map(|answer| About::told(answer).bytes()).collect();
-                let skip = (first * size) as i64 - at as i64;
-                // SAFETY: the buffers are this read's until it is completed, and nothing else writes to them.
-                unsafe { put(&read.buffers, skip, &abouts) };
-                done.complete(read.token, Ok(()));
-            };
-            return place.look(paths, Box::new(told));
+        if let FolderFiles::Remote { place, pins, first: first_reads } = &self.files {
+            let whole = at.is_multiple_of(size) && read.len() as u64 == (last - first) * size;
+            if !whole {
+                let message = "an answer about a file is read whole".into();
+                return done.complete(read.token, Err(PageErrorKind::Io(message)));
+            }
+            return self.look_and_read(RemoteFiles { place, pins, first: first_reads }, first..last, read, done);
         }
         let looks = ((last - first) as usize).div_ceil(LOOKS);
         let shared = Arc::new(FolderStat { read, left: AtomicUsize::new(looks) });
@@ -322,6 +349,31 @@ fn missing_link(path: &std::path::Path, e: &io::Error) -> PageErrorKind {
     PageErrorKind::from(e)
 }
 
+/// The files of a remote folder.
+#[derive(Copy, Clone)]
+struct RemoteFiles<'a> {
+    place: &'a Arc<dyn Place>,
+    pins: &'a Arc<PinTable>,
+    first: &'a Arc<FirstReads>,
+}
+
+/// What a place says of a file. Bytes must be of the version whose length is told here. A cache knows from it what it may
+/// answer.
+fn found(pins: &Arc<PinTable>, number: u64, stat: FileStat) -> Result<About, PageErrorKind> {
+    if stat.kind != FileKind::File {
+        return Ok(About::Unknown(libc::EISDIR));
+    }
+    pins.file(number).check(&stat.version)?;
+    Ok(About::There(stat.version.size))
+}
+
+fn missing(kind: PageErrorKind) -> Result<About, PageErrorKind> {
+    match kind {
+        PageErrorKind::Missing => Ok(About::Missing),
+        kind => Err(kind),
+    }
+}
+
 /// A read of [`About`]s by several threads.
 struct FolderStat {
     read: Read,
@@ -336,7 +388,7 @@ unsafe impl Sync for FolderStat {}
 ///
 /// # Safety
 /// The buffers are valid, and no other thread accesses those bytes.
-unsafe fn put(buffers: &[Buffer], at: i64, bytes: &[u8]) {
+pub(super) unsafe fn put(buffers: &[Buffer], at: i64, bytes: &[u8]) {
     let mut begin = 0i64;
     for b in buffers {
         let end = begin + b.len as i64;
@@ -389,21 +441,23 @@ impl Source for Folder {
     }
 
     fn promote(&self, tokens: &[u64], done: &Arc<dyn Completion>) {
-        if let FolderFiles::Remote { place, .. } = &self.files {
+        if let FolderFiles::Remote { place, first, .. } = &self.files {
             place.promote(tokens, done);
+            first.under_way(tokens, done).iter().for_each(|(token, done)| place.promote(&[*token], done));
         }
     }
 
     fn withdraw(&self, tokens: &[u64], done: &Arc<dyn Completion>) {
-        if let FolderFiles::Remote { place, .. } = &self.files {
+        if let FolderFiles::Remote { place, first, .. } = &self.files {
             place.withdraw(tokens, done);
+            first.under_way(tokens, done).iter().for_each(|(token, done)| place.withdraw(&[*token], done));
         }
     }
 
     fn held_bytes(&self) -> Option<u64> {
         match &self.files {
             FolderFiles::Local { .. } => None,
-            FolderFiles::Remote { pins, .. } => Some(pins.bytes()),
+            FolderFiles::Remote { pins, first, .. } => Some(pins.bytes() + first.bytes()),
         }
     }
 
@@ -439,11 +493,20 @@ impl Source for Folder {
         }
         let (files, serial) = match &self.files {
             FolderFiles::Local { files, serial } => (files, *serial),
-            FolderFiles::Remote { place, pins } => {
-                for (number, reads) in by_file {
-                    let path = self.names.path(number).into();
-                    let file = FileRef { path, base: self.place(number), pin: pins.file(number) };
-                    place.submit(&file, reads, done);
+            FolderFiles::Remote { place, pins, first } => {
+                for (number, mut reads) in by_file {
+                    let base = self.place(number);
+                    reads.retain(|read| {
+                        let here = first.fill(number, read.offset - base, read);
+                        if here {
+                            done.complete(read.token, Ok(()));
+                        }
+                        !here
+                    });
+                    if !reads.is_empty() {
+                        let path = self.names.path(number).into();
+                        place.submit(&FileRef { path, base, pin: pins.file(number) }, reads, done);
+                    }
                 }
                 return;
             }
