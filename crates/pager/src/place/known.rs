@@ -34,8 +34,8 @@ struct KnownFile {
 impl KnownFile {
     /// Its first `most` bytes, if the head has them.
     fn first(&self, most: usize) -> Option<Arc<[u8]>> {
-        let (Some(Some(stat)), Some(head)) = (&self.stat, &self.head) else { return None };
-        let whole = head.len() as u64 == stat.version.size;
+        let (Some(version), Some(head)) = (self.pin.expected(), &self.head) else { return None };
+        let whole = head.len() as u64 == version.size;
         match head.get(..most) {
             Some(first) if first.len() < head.len() => Some(first.into()),
             Some(_) => Some(head.clone()),
@@ -123,10 +123,10 @@ pub fn begin(paths: &[PathBuf]) -> Vec<Result<FileStat, PageErrorKind>> {
 }
 
 /// The answer about a name, with the first block of the file.
-type Begun = (Result<FileStat, PageErrorKind>, Option<Vec<u8>>);
+type StatAndHead = (Result<FileStat, PageErrorKind>, Option<Vec<u8>>);
 
 /// Answers about names of one place, by its number.
-type AnswersOfPlaces = Arc<Answers<Vec<Begun>>>;
+type AnswersOfPlaces = Arc<Answers<Vec<StatAndHead>>>;
 
 /// The answers about names. `ask` asks a place for those that are not known.
 fn answers(
@@ -153,7 +153,7 @@ fn answers(
     match told.wait() {
         Ok(told) => {
             for (n, (found, head)) in asked.iter().flat_map(|(_, numbers)| numbers).zip(told.into_iter().flatten()) {
-                answers[*n] = Some(note(&paths[*n], found, head));
+                answers[*n] = Some(note(&paths[*n], found, head.as_deref()));
             }
         }
         Err(kind) => asked.iter().flat_map(|(_, numbers)| numbers).for_each(|n| answers[*n] = Some(Err(kind.clone()))),
@@ -237,7 +237,7 @@ fn known_stat(path: &Path) -> Option<Result<FileStat, PageErrorKind>> {
 }
 
 /// Keeps an answer, and checks the version of a file against its pin.
-fn note(path: &Path, found: Result<FileStat, PageErrorKind>, head: Option<Vec<u8>>) -> Result<FileStat, PageErrorKind> {
+fn note(path: &Path, found: Result<FileStat, PageErrorKind>, head: Option<&[u8]>) -> Result<FileStat, PageErrorKind> {
     match &found {
         Ok(stat) => with(path, |file| -> Result<(), PageErrorKind> {
             if stat.kind == FileKind::File {
@@ -257,7 +257,7 @@ fn note(path: &Path, found: Result<FileStat, PageErrorKind>, head: Option<Vec<u8
 }
 
 /// Keeps the first block of a file, if it is all of it.
-fn keep_head(path: &Path, size: u64, head: Vec<u8>) {
+fn keep_head(path: &Path, size: u64, head: &[u8]) {
     if head.is_empty() || head.len() as u64 != size.min(BLOCK as u64) {
         return;
     }
@@ -293,17 +293,47 @@ pub fn fetch_small(paths: &[PathBuf]) {
 /// # Errors
 /// [`PageErrorKind::Missing`] if it does not exist.
 pub fn read_small(path: &Path, most: usize) -> Result<Arc<[u8]>, PageErrorKind> {
-    if is_remote(path) {
-        let name = path.to_owned();
-        begin(std::slice::from_ref(&name)).remove(0)?;
-        let first = known().as_ref().and_then(|known| known.files.get(path)?.first(most));
-        if let Some(first) = first {
+    let remote = is_remote(path);
+    if remote {
+        let first = || known().as_ref().and_then(|known| known.files.get(path)?.first(most));
+        if let Some(first) = first() {
             return Ok(first);
         }
+        if let Some(found) = begin_one(path) {
+            found?;
+            if let Some(first) = first() {
+                return Ok(first);
+            }
+        }
     }
-    let reader = FileReader::open(path)?;
+    let reader = match FileReader::open(path) {
+        Err(PageErrorKind::Missing) if remote => {
+            with(path, |file| file.stat = Some(None));
+            return Err(PageErrorKind::Missing);
+        }
+        reader => reader?,
+    };
     let len = usize::try_from(reader.size()).unwrap_or(usize::MAX).min(most);
     let mut bytes = vec![0; len];
     reader.read_exact_at(0, &mut bytes)?;
+    if remote {
+        keep_head(path, reader.size(), &bytes);
+    }
     Ok(bytes.into())
+}
+
+/// As [`begin`], for one name. `None`: its place needs two requests for that, where a read says the same.
+fn begin_one(path: &Path) -> Option<Result<FileStat, PageErrorKind>> {
+    if let Some(known) = known_stat(path) {
+        return Some(known);
+    }
+    let place = of(path).ok()??;
+    let told = Answers::new(1);
+    let own = told.clone();
+    let file = FileRef { path: path.into(), base: 0, pin: pin(path) };
+    place.begin(&file, BLOCK, Box::new(move |found| own.tell(0, found))).ok()?;
+    Some(told.wait().and_then(|mut told| match told.pop().unwrap_or_else(unanswered) {
+        Ok((stat, head)) => note(path, Ok(stat), Some(&head)),
+        Err(kind) => note(path, Err(kind), None),
+    }))
 }

@@ -266,19 +266,14 @@ impl Folder {
         &self.names
     }
 
-    /// Completes a read of remote files' [`About`]s: by what is known of each file, by its first read, or by a check.
+    /// Completes a read of remote files' [`About`]s: by the first read of each, or by a check.
     fn look_and_read(&self, remote: RemoteFiles<'_>, numbers: Range<u64>, read: Read, done: &Arc<dyn Completion>) {
         let RemoteFiles { place, pins, first } = remote;
         let len = self.names.usual_len();
         let abouts = AboutsRead::new(read, (numbers.end - numbers.start) as usize, done);
         let mut unknown: Vec<(usize, u64)> = Vec::new();
         for (part, number) in numbers.enumerate() {
-            let pin = pins.file(number);
-            if let Some(size) = pin.size() {
-                abouts.put(part, Ok(About::There(size)));
-                continue;
-            }
-            let file = FileRef { path: self.names.path(number).into(), base: 0, pin };
+            let file = FileRef { path: self.names.path(number).into(), base: 0, pin: pins.file(number) };
             if len == 0 || !first.start(&**place, &file, number, len, (&abouts, part)) {
                 unknown.push((part, number));
             }

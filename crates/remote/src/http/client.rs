@@ -204,3 +204,24 @@ impl HttpService for Carrier {
         Box::pin(self.carry(request))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn authorities_come_from_a_file() {
+        let file = std::env::temp_dir().join(format!("farfield-authorities-{}.pem", std::process::id()));
+        let refused = |why: &str| {
+            let Err(PageErrorKind::Io(message)) = tls_with(file.as_os_str()).map(drop) else { panic!("{why}") };
+            assert!(message.contains("farfield-authorities") && message.contains("TLS"), "{message}");
+        };
+        refused("it is not there");
+        std::fs::write(&file, "no certificate").unwrap();
+        refused("it holds none");
+        let made = rcgen::generate_simple_self_signed(vec!["host".into()]).unwrap();
+        std::fs::write(&file, made.cert.pem()).unwrap();
+        assert!(tls_with(file.as_os_str()).is_ok());
+        std::fs::remove_file(file).unwrap();
+    }
+}
