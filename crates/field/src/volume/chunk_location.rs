@@ -165,7 +165,7 @@ impl Chunks {
     }
 
     /// Number of a chunk's shard, and of the chunk in it.
-    fn split(&self, grid: &ShardGrid, at: [u64; 5]) -> (u64, u64) {
+    pub(super) fn split(&self, grid: &ShardGrid, at: [u64; 5]) -> (u64, u64) {
         let number = |of: &dyn Fn(usize) -> [u64; 2]| {
             self.shape.dims.iter().fold(0, |n, d| {
                 let [at, count] = of(*d);
@@ -389,8 +389,12 @@ pub(super) fn shard_index(place: &PlaceSpec, slots: usize) -> Option<FileIndex> 
     Some(FileIndex { len: slots * ENTRY + crc + name, at_end: *index_at_end })
 }
 
-/// Bytes of a file of one chunk in general: no codec adds more than an eighth to numbers that it cannot pack.
-pub(super) fn usual_len(chunk_bytes: u64) -> usize {
+/// Bytes of a file of one chunk in general: no codec adds more than an eighth to numbers that it cannot pack. 0: the files
+/// of the place have more than one chunk, or less.
+pub(super) fn usual_len(place: &PlaceSpec, chunk_bytes: u64) -> usize {
+    if !matches!(place, PlaceSpec::Keys { .. }) {
+        return 0;
+    }
     usize::try_from(chunk_bytes + chunk_bytes / 8).unwrap_or(usize::MAX).saturating_add(1024)
 }
 
