@@ -6,7 +6,7 @@
 use super::folder::{About, ABOUT_BYTES};
 use super::{Buffer, Completion, Read, ReadNote};
 use crate::error::PageErrorKind;
-use crate::place::{FileRef, Place, VersionPin};
+use crate::place::{FileKind, FileRef, FileStat, PinTable, Place, VersionPin};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -189,7 +189,7 @@ impl AboutsRead {
     pub(super) fn put(&self, part: usize, answer: Result<About, PageErrorKind>) {
         if let Ok(about) = &answer {
             // SAFETY: the buffers are this read's until it is completed, and these bytes are this answer's.
-            unsafe { super::folder::put(&self.read.buffers, (part * ABOUT_BYTES) as i64, &about.bytes()) };
+            unsafe { super::indexed::put(&self.read.buffers, (part * ABOUT_BYTES) as i64, &about.bytes()) };
         }
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.0 -= 1;
@@ -239,5 +239,23 @@ impl Completion for FirstRead {
 
     fn note(&self, _: u64, note: ReadNote<'_>) {
         self.abouts.done.note(self.abouts.read.token, note);
+    }
+}
+
+/// What a place says of a file. Bytes must be of the version whose length is told here. A cache knows from it what it may
+/// answer.
+pub(super) fn about_of(
+    pins: &Arc<PinTable>,
+    number: u64,
+    answer: Result<FileStat, PageErrorKind>,
+) -> Result<About, PageErrorKind> {
+    match answer {
+        Ok(FileStat { kind: FileKind::File, version, .. }) => {
+            pins.file(number).check(&version)?;
+            Ok(About::There(version.size))
+        }
+        Ok(_) => Ok(About::Unknown(libc::EISDIR)),
+        Err(PageErrorKind::Missing) => Ok(About::Missing),
+        Err(kind) => Err(kind),
     }
 }

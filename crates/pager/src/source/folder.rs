@@ -8,18 +8,24 @@
 
 use super::engine::Op;
 use super::file::{FileHandle, FileSet};
-use super::first_reads::{AboutsRead, FirstReads};
+use super::first_reads::{about_of, AboutsRead, FirstReads};
+use super::indexed::{put, IndexedExtents, WantedEntry};
 use super::threads;
-use super::{Buffer, Completion, Read, ReadForm, Source};
+use super::{Completion, Read, ReadForm, Source};
 use crate::error::PageErrorKind;
-use crate::place::{self, FileKind, FileRef, FileStat, PinTable, Place};
+use crate::place::{self, FileKind, FileRef, FileStat, IndexedExtent, PinTable, Place};
 use std::collections::HashMap;
 use std::io;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering::AcqRel};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Size of a file, and its index: all of it, or fewer bytes of a shorter file.
+type FoundIndex = Result<(u64, Vec<u8>), PageErrorKind>;
+/// Receives an index; `None` if it must be read by itself.
+type IndexRead = Box<dyn FnOnce(Option<FoundIndex>) + Send>;
 
 /// The files of a [`Folder`].
 pub trait FileNames: Send + Sync {
@@ -150,7 +156,7 @@ enum FolderFiles {
     /// Local ones. `serial` is the number of the first among all open files.
     Local { files: Arc<FileSet>, serial: u64 },
     /// Those of one place.
-    Remote { place: Arc<dyn Place>, pins: Arc<PinTable>, first: Arc<FirstReads> },
+    Remote { place: Arc<dyn Place>, pins: Arc<PinTable>, first: Arc<FirstReads>, extents: Arc<IndexedExtents> },
 }
 
 impl FileSet {
@@ -163,7 +169,7 @@ impl FileSet {
         let files = match place::of(&first).map_err(PageErrorKind::into_io)? {
             Some(place) => {
                 let first = Arc::new(FirstReads::new(this.first_budget().clone()));
-                FolderFiles::Remote { place, pins: Arc::default(), first }
+                FolderFiles::Remote { place, pins: Arc::default(), first, extents: Arc::default() }
             }
             None => FolderFiles::Local { files: this.clone(), serial: this.take_serials(names.count()) },
         };
@@ -207,6 +213,48 @@ impl Folder {
     /// a file shorter than its index, is zeros.
     pub fn index(&self, number: u64) -> u64 {
         INDEXES + self.place(number)
+    }
+
+    /// A page needs the extent that an entry of a file's index names, and the index is not known. A place that can
+    /// do so gives the extent together with the index. `at`: the entry's first byte in the index. `longest`: most
+    /// bytes of the extent.
+    pub fn want_entry(&self, number: u64, at: usize, longest: usize) {
+        if let FolderFiles::Remote { extents, .. } = &self.files {
+            extents.want(number, WantedEntry { at, longest });
+        }
+    }
+
+    /// Asks for an index together with the extent that is wanted of it. Gives `then` back if nothing is wanted, or if
+    /// the place cannot do it. `then` gets the size of the file and the index, or `None` to read it by other means.
+    fn follow(&self, number: u64, index: FileIndex, then: IndexRead) -> Result<(), IndexRead> {
+        let FolderFiles::Remote { place, pins, extents, .. } = &self.files else { return Err(then) };
+        let Some(entry) = extents.take(number) else { return Err(then) };
+        let file = FileRef { path: self.names.path(number).into(), base: 0, pin: pins.file(number) };
+        let wanted =
+            IndexedExtent { index_len: index.len, at_end: index.at_end, entry: entry.at, longest: entry.longest };
+        // The place may give it back.
+        let then = Arc::new(Mutex::new(Some(then)));
+        let (told, kept) = (then.clone(), extents.clone());
+        let answer = move |found: Result<place::FoundExtent, PageErrorKind>| {
+            let Some(then) = told.lock().unwrap_or_else(PoisonError::into_inner).take() else { return };
+            match found {
+                Ok(found) => {
+                    kept.put(number, entry, found.extent);
+                    then(Some(Ok((found.version.size, found.index))));
+                }
+                Err(kind) => {
+                    kept.put(number, entry, None);
+                    // Only a plain read says which bytes a file lacks.
+                    then(if matches!(kind, PageErrorKind::Decode(_)) { None } else { Some(Err(kind)) });
+                }
+            }
+        };
+        if place.indexed(&file, &wanted, Box::new(answer)) {
+            return Ok(());
+        }
+        extents.put(number, entry, None);
+        let back = then.lock().unwrap_or_else(PoisonError::into_inner).take();
+        back.map_or(Ok(()), Err)
     }
 
     /// Completes a read at a place of [`Self::index`].
@@ -256,8 +304,34 @@ impl Folder {
             }
             FolderFiles::Remote { place, pins, .. } => {
                 let file = FileRef { path: path.into(), base: 0, pin: pins.file(number) };
-                place::read_part(place, file, index.at_end, index.len, Box::new(told));
+                let place = place.clone();
+                let plain = move |found: Option<FoundIndex>| match found {
+                    Some(found) => told(found),
+                    None => place::read_part(&place, file, index.at_end, index.len, Box::new(told)),
+                };
+                if let Err(plain) = self.follow(number, index, Box::new(plain)) {
+                    plain(None);
+                }
             }
+        }
+    }
+
+    /// Completes a read of a whole index at the begin of a remote file.
+    fn read_first_index(&self, number: u64, index: FileIndex, read: Read, done: &Arc<dyn Completion>) {
+        let FolderFiles::Remote { place, pins, .. } = &self.files else { return };
+        let file = FileRef { path: self.names.path(number).into(), base: self.place(number), pin: pins.file(number) };
+        let (place, done) = (place.clone(), done.clone());
+        let plain = move |found: Option<FoundIndex>| match found {
+            Some(Ok((_, bytes))) if bytes.len() == read.len() => {
+                // SAFETY: the buffers are this read's until it is completed, and nothing else writes to them.
+                unsafe { put(&read.buffers, 0, &bytes) };
+                done.complete(read.token, Ok(()));
+            }
+            Some(Err(kind)) => done.complete(read.token, Err(kind)),
+            Some(Ok(_)) | None => place.submit(&file, vec![read], &done),
+        };
+        if let Err(plain) = self.follow(number, index, Box::new(plain)) {
+            plain(None);
         }
     }
 
@@ -286,10 +360,7 @@ impl Folder {
             let no_answer = || Err(PageErrorKind::Io("its place gave no answer".into()));
             let answers = answers.into_iter().map(Some).chain(std::iter::repeat_with(|| None));
             for ((part, number), answer) in unknown.into_iter().zip(answers) {
-                abouts.put(
-                    part,
-                    answer.unwrap_or_else(no_answer).map_or_else(missing, |stat| found(&pins, number, stat)),
-                );
+                abouts.put(part, about_of(&pins, number, answer.unwrap_or_else(no_answer)));
             }
         };
         place.look(paths, Box::new(told));
@@ -307,7 +378,7 @@ impl Folder {
             };
             return done.complete(read.token, Err(kind));
         }
-        if let FolderFiles::Remote { place, pins, first: first_reads } = &self.files {
+        if let FolderFiles::Remote { place, pins, first: first_reads, .. } = &self.files {
             let whole = at.is_multiple_of(size) && read.len() as u64 == (last - first) * size;
             if !whole {
                 let message = "an answer about a file is read whole".into();
@@ -352,23 +423,6 @@ struct RemoteFiles<'a> {
     first: &'a Arc<FirstReads>,
 }
 
-/// What a place says of a file. Bytes must be of the version whose length is told here. A cache knows from it what it may
-/// answer.
-fn found(pins: &Arc<PinTable>, number: u64, stat: FileStat) -> Result<About, PageErrorKind> {
-    if stat.kind != FileKind::File {
-        return Ok(About::Unknown(libc::EISDIR));
-    }
-    pins.file(number).check(&stat.version)?;
-    Ok(About::There(stat.version.size))
-}
-
-fn missing(kind: PageErrorKind) -> Result<About, PageErrorKind> {
-    match kind {
-        PageErrorKind::Missing => Ok(About::Missing),
-        kind => Err(kind),
-    }
-}
-
 /// A read of [`About`]s by several threads.
 struct FolderStat {
     read: Read,
@@ -378,24 +432,6 @@ struct FolderStat {
 
 // SAFETY: each thread writes its own bytes of the buffers, which belong to the read until the last thread completes it.
 unsafe impl Sync for FolderStat {}
-
-/// Writes `bytes` at place `at` of the joined buffers, as far as they reach.
-///
-/// # Safety
-/// The buffers are valid, and no other thread accesses those bytes.
-pub(super) unsafe fn put(buffers: &[Buffer], at: i64, bytes: &[u8]) {
-    let mut begin = 0i64;
-    for b in buffers {
-        let end = begin + b.len as i64;
-        let (from, to) = (at.max(begin), (at + bytes.len() as i64).min(end));
-        if from < to && !b.is_hole() {
-            let part = &bytes[(from - at) as usize..(to - at) as usize];
-            // SAFETY: `from` and `to` are between the begin and the end of the buffer.
-            unsafe { std::ptr::copy_nonoverlapping(part.as_ptr(), b.ptr.add((from - begin) as usize), part.len()) };
-        }
-        begin = end;
-    }
-}
 
 impl Source for Folder {
     fn describe(&self) -> String {
@@ -452,7 +488,7 @@ impl Source for Folder {
     fn held_bytes(&self) -> Option<u64> {
         match &self.files {
             FolderFiles::Local { .. } => None,
-            FolderFiles::Remote { pins, first, .. } => Some(pins.bytes() + first.bytes()),
+            FolderFiles::Remote { pins, first, extents, .. } => Some(pins.bytes() + first.bytes() + extents.bytes()),
         }
     }
 
@@ -488,20 +524,32 @@ impl Source for Folder {
         }
         let (files, serial) = match &self.files {
             FolderFiles::Local { files, serial } => (files, *serial),
-            FolderFiles::Remote { place, pins, first } => {
+            FolderFiles::Remote { place, pins, first, extents } => {
                 for (number, mut reads) in by_file {
-                    let base = self.place(number);
+                    let begin = self.place(number);
                     reads.retain(|read| {
-                        let here = first.fill(number, read.offset - base, read);
+                        let from = read.offset - begin;
+                        let here = first.fill(number, from, read) || extents.fill(number, from, read);
                         if here {
                             done.complete(read.token, Ok(()));
                         }
                         !here
                     });
-                    if !reads.is_empty() {
-                        let path = self.names.path(number).into();
-                        place.submit(&FileRef { path, base, pin: pins.file(number) }, reads, done);
+                    // An index at the begin of a file is a read like others.
+                    if let Some(index) = self.names.index().filter(|index| !index.at_end) {
+                        let (indexes, others): (Vec<Read>, Vec<Read>) =
+                            reads.into_iter().partition(|read| read.offset == begin && read.len() == index.len);
+                        reads = others;
+                        for read in indexes {
+                            self.read_first_index(number, index, read, done);
+                        }
                     }
+                    if reads.is_empty() {
+                        continue;
+                    }
+                    let path = self.names.path(number).into();
+                    let file = FileRef { path, base: self.place(number), pin: pins.file(number) };
+                    place.submit(&file, reads, done);
                 }
                 return;
             }

@@ -12,6 +12,7 @@ pub mod file;
 mod first_reads;
 pub mod folder;
 pub(crate) mod helpers;
+mod indexed;
 pub mod memory;
 pub mod simulated;
 #[cfg(test)]
@@ -94,6 +95,10 @@ impl Read {
 pub trait Completion: Send + Sync {
     /// Called exactly once for each read, from any thread. `Ok` means that every byte arrived.
     fn complete(&self, token: u64, result: Result<(), PageErrorKind>);
+    /// The same for several reads, for less than as many calls cost.
+    fn complete_all(&self, results: Vec<(u64, Result<(), PageErrorKind>)>) {
+        results.into_iter().for_each(|(token, result)| self.complete(token, result));
+    }
     /// Called when something happens to a read at a server, before its completion.
     fn note(&self, token: u64, note: ReadNote<'_>) {
         let _ = (token, note);

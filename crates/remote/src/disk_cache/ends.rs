@@ -3,7 +3,9 @@
 
 use super::place::{lock, CachedFiles, CachedPlace, FetchedReads};
 use pager::error::PageErrorKind;
-use pager::place::{BeginRead, FileKind, FileRef, FileStat, FileVersion, Place, TailRead};
+use pager::place::{
+    BeginRead, ExtentRead, FileKind, FileRef, FileStat, FileVersion, FoundExtent, IndexedExtent, Place, TailRead,
+};
 use pager::source::{Buffer, Completion, Read, ReadClass};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -24,7 +26,7 @@ impl CachedFiles {
         let told = then.clone();
         let store = move |found: Result<(FileVersion, Vec<u8>), PageErrorKind>| {
             if let Ok((version, bytes)) = &found {
-                storing.pin.seen.get_or_init(|| version.clone());
+                storing.pin.note(version);
                 let mut copy = bytes.clone();
                 let buffers = [Buffer { ptr: copy.as_mut_ptr(), len: copy.len() }];
                 storing.store(version.size.saturating_sub(bytes.len() as u64), &buffers, u64::MAX);
@@ -39,6 +41,34 @@ impl CachedFiles {
             let own = lock(&then).take();
             own.unwrap_or(back)
         })
+    }
+
+    /// Reads an index and an extent of a file that the cache has nothing of.
+    pub(super) fn fetch_indexed(
+        self: &Arc<Self>,
+        file: &FileRef,
+        digest: u64,
+        wanted: &IndexedExtent,
+        then: ExtentRead,
+    ) -> bool {
+        let storing = self.storing(file, digest, FetchedReads(HashMap::new()), Arc::new(NoCompletion));
+        let asked = FileRef { pin: storing.pin.clone(), ..file.clone() };
+        let wanted = *wanted;
+        let store = move |found: Result<FoundExtent, PageErrorKind>| {
+            if let Ok(found) = &found {
+                storing.pin.note(&found.version);
+                let len = found.index.len() as u64;
+                let index_at = if wanted.at_end { found.version.size.saturating_sub(len) } else { 0 };
+                let extent = found.extent.as_ref().map(|(at, bytes)| (*at, bytes));
+                for (at, bytes) in [(index_at, &found.index)].into_iter().chain(extent) {
+                    let mut copy = bytes.clone();
+                    storing.store(at, &[Buffer { ptr: copy.as_mut_ptr(), len: copy.len() }], u64::MAX);
+                }
+            }
+            storing.note_first(matches!(found, Err(PageErrorKind::Missing)));
+            then(found);
+        };
+        self.inner.indexed(&asked, &wanted, Box::new(store))
     }
 
     /// Reads the begin of a file that the cache has nothing of, with its state.
@@ -57,7 +87,7 @@ impl CachedFiles {
         let store = move |mut found: Result<(FileStat, Vec<u8>), PageErrorKind>| {
             let answer = found.as_ref().map(|(stat, _)| stat.clone()).map_err(Clone::clone);
             if let Ok((stat, bytes)) = &mut found {
-                storing.pin.seen.get_or_init(|| stat.version.clone());
+                storing.pin.note(&stat.version);
                 let buffers = [Buffer { ptr: bytes.as_mut_ptr(), len: bytes.len() }];
                 storing.store(0, &buffers, u64::MAX);
             }

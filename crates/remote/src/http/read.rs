@@ -83,6 +83,10 @@ impl LineJob for ReadJob {
         let same = |known: &Arc<dyn Completion>| std::ptr::addr_eq(Arc::as_ptr(known), Arc::as_ptr(done));
         self.owed.0.as_ref().is_some_and(|(token, known)| same(known) && tokens.contains(token))
     }
+
+    fn withdraw(&mut self) {
+        self.owed.pay(Err(PageErrorKind::Withdrawn));
+    }
 }
 
 /// Fills buffers in their order.

@@ -8,9 +8,10 @@ use super::credentials::Credentials;
 use super::keeper;
 use super::link::ServerLink;
 use super::options::ClientOptions;
-use super::receive::{LinkError, Receiver, ReplyOutcome};
+use super::receive::{Finish, LinkError, Receiver, ReplyOutcome};
 use super::stream::Stream;
 use super::traffic::Traffic;
+use pager::source::{Completion, ReadStep};
 use pager::PageErrorKind;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
@@ -22,6 +23,8 @@ const STACK_BYTES: usize = 256 << 10;
 /// Pauses between attempts to connect.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+/// Time without a byte, within a reply that nobody waits for, after which its connection ends.
+const MOST_PAUSE: Duration = Duration::from_millis(200);
 /// Wrong replies to one ask after which the server is not believed.
 const MOST_FAULTS: u32 = 2;
 
@@ -141,12 +144,57 @@ impl Hub {
         }
         drop(state);
         for (link, batch) in batches {
-            let left = link.send(batch);
+            let left = link.send(batch, &self.server);
             if !left.is_empty() {
                 left.iter().for_each(|ask| link.unassign(ask.bytes));
                 self.put_back(left);
             }
         }
+    }
+
+    /// A task waits now for these reads.
+    pub(super) fn promote(self: &Arc<Self>, tokens: &[u64], done: &Arc<dyn Completion>) {
+        let mut state = self.state();
+        let [demands, prefetches] = &mut state.queues;
+        let (mut promoted, others): (VecDeque<Ask>, VecDeque<Ask>) =
+            std::mem::take(prefetches).into_iter().partition(|ask| ask.is_of(tokens, done));
+        *prefetches = others;
+        for ask in &mut promoted {
+            ask.promote();
+        }
+        let moved = !promoted.is_empty();
+        demands.append(&mut promoted);
+        let links = state.links.clone();
+        drop(state);
+        links.iter().for_each(|link| link.promote(tokens, done));
+        if moved {
+            self.pump();
+        }
+    }
+
+    /// Nobody waits for these reads any more.
+    pub(super) fn withdraw(self: &Arc<Self>, tokens: &[u64], done: &Arc<dyn Completion>) {
+        let mut state = self.state();
+        let mut queued = Vec::new();
+        for queue in &mut state.queues {
+            let all = std::mem::take(queue).into_iter();
+            let (withdrawn, others) = all.partition::<VecDeque<Ask>, _>(|ask| ask.is_of(tokens, done));
+            *queue = others;
+            queued.extend(withdrawn);
+        }
+        self.queued.fetch_sub(queued.len(), Relaxed);
+        let links = state.links.clone();
+        drop(state);
+        let mut sent = Vec::new();
+        for link in links {
+            let (rtt, ..) = self.traffic.state();
+            let withdrawn = link.withdraw(tokens, done, MOST_PAUSE.max(rtt * 3));
+            withdrawn.iter().for_each(|ask| ask.note(&self.server, link.id, ReadStep::Withdrawn));
+            sent.extend(withdrawn);
+        }
+        // The bytes of those that were sent are still under way.
+        queued.iter().for_each(|ask| self.traffic.end(ask.bytes));
+        queued.into_iter().chain(sent).for_each(|ask| ask.fail(PageErrorKind::Withdrawn));
     }
 
     fn put_back(&self, asks: Vec<Ask>) {
@@ -185,11 +233,11 @@ impl Hub {
                 drop(state);
                 self.pump();
                 let mut receiver = Receiver::new(&stream, link, &self.server);
-                loop {
+                let error = loop {
                     match receiver.reply() {
                         Ok(None) => {}
                         Ok(Some(outcome)) => {
-                            if let Err(error) = self.outcome(link, &stream, outcome) {
+                            if let Err(error) = self.outcome(link, &stream, outcome, &mut receiver) {
                                 break error;
                             }
                         }
@@ -198,7 +246,9 @@ impl Hub {
                     if self.queued.load(Relaxed) > 0 {
                         self.pump();
                     }
-                }
+                };
+                receiver.complete();
+                error
             }
         };
         self.lost(link, error);
@@ -210,16 +260,25 @@ impl Hub {
         link: &Arc<ServerLink>,
         stream: &Stream,
         outcome: ReplyOutcome,
+        receiver: &mut Receiver<'_>,
     ) -> Result<(), LinkError> {
         if !link.answered.swap(true, Relaxed) {
             self.state().failures = 0;
         }
         match outcome {
-            ReplyOutcome::Done(complete, bytes, sent, elsewhere) => {
+            ReplyOutcome::Done(finish, bytes, sent, elsewhere) => {
                 link.unassign(bytes);
                 self.traffic.answered(bytes, sent, elsewhere, || stream.shortest_trip());
                 self.traffic.end(bytes);
-                complete();
+                match finish {
+                    Finish::Read(read) => receiver.end_read(read),
+                    Finish::Told(then, result) => then(result),
+                }
+                Ok(())
+            }
+            ReplyOutcome::Withdrawn(bytes) => {
+                link.unassign(bytes);
+                self.traffic.end(bytes);
                 Ok(())
             }
             ReplyOutcome::Again(ask) => {
@@ -252,7 +311,8 @@ impl Hub {
 
     /// A connection ended. What it owed is asked again.
     fn lost(self: &Arc<Self>, link: &Arc<ServerLink>, error: LinkError) {
-        let (asks, why) = link.close();
+        let (asks, withdrawn, why) = link.close();
+        withdrawn.into_iter().for_each(|bytes| self.traffic.end(bytes));
         let error = match why {
             Some(why) if !matches!(error, LinkError::Refused(_)) => LinkError::Slow(why),
             _ => error,
@@ -285,6 +345,8 @@ impl Hub {
     /// Asks lost their connection: they wait for another one, or end.
     fn lose(&self, mut asks: Vec<Ask>, error: &LinkError) {
         let now = Instant::now();
+        let sent = asks.iter().filter(|ask| ask.tries > 0);
+        sent.for_each(|ask| ask.note(&self.server, 0, ReadStep::Retried));
         let mut state = self.state();
         let others = state.links.iter().any(|link| link.up.load(Relaxed));
         if !others {
@@ -352,6 +414,18 @@ impl Hub {
             };
             self.fail(ask, kind);
         }
+    }
+
+    /// Whether the server was ever reached.
+    pub(super) fn was_reached(&self) -> bool {
+        self.state().reached
+    }
+
+    /// The last failure, while no connection is up and one has failed.
+    pub(super) fn why_lost(&self) -> Option<String> {
+        let state = self.state();
+        let is_lost = state.failures > 0 && !state.links.iter().any(|link| link.up.load(Relaxed));
+        is_lost.then(|| state.last.as_ref().map_or_else(|| "it has not answered yet".to_owned(), LinkError::text))
     }
 
     /// Whether a demand waits for a connection.
