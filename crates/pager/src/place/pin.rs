@@ -43,6 +43,16 @@ pub trait VersionPin: Send + Sync {
     /// # Errors
     /// [`PageErrorKind::Changed`] names both versions.
     fn check(&self, seen: &FileVersion) -> Result<(), PageErrorKind>;
+    /// The error of a file that is missing. One that was there has changed, and nothing may stand in for it: a chunk
+    /// that was never there is filled.
+    fn missing(&self) -> PageErrorKind {
+        let was = match (self.expected(), self.digest()) {
+            (Some(was), _) => was.to_string(),
+            (None, Some(_)) => "there at the first read".to_owned(),
+            (None, None) => return PageErrorKind::Missing,
+        };
+        PageErrorKind::Changed { was, is: "deleted".to_owned() }
+    }
 }
 
 /// The pin of one file.

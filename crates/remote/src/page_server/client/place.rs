@@ -11,15 +11,19 @@ use super::files::version_of;
 use super::hub::Hub;
 use super::link::error_of;
 use super::options::ClientOptions;
-use pager::place::{Entry, FileKind, FileRef, FileStat, Looked, Place};
-use pager::source::{Completion, Read, ReadForm};
+use pager::place::{Entry, FileKind, FileRef, FileStat, Looked, Place, VersionPin};
+use pager::source::{Completion, Read, ReadForm, ReadNote};
 use pager::PageErrorKind;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{mpsc, Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 /// Names of one question.
 const MOST_NAMES: usize = 512;
+/// Time after which a server that was gone is asked again; the pager forgets failures of servers after as long.
+const OUTAGE: Duration = Duration::from_secs(5);
 /// Bytes of the names of one question.
 const MOST_BYTES: usize = MOST_REQUEST_BODY / 2;
 
@@ -55,7 +59,7 @@ pub(crate) fn find(url: &str, options: ClientOptions) -> Result<Arc<RemotePlace>
     }
     let refused = |message| PageErrorKind::Unauthorized { server: address.to_string(), message };
     let credentials = credentials_for(&address).map_err(refused)?;
-    let place = Arc::new(RemotePlace { hub: Hub::new(address.clone(), credentials, options) });
+    let place = Arc::new(RemotePlace { hub: Hub::new(address.clone(), credentials, options), outage: Arc::default() });
     servers.insert(address, place.clone());
     Ok(place)
 }
@@ -63,6 +67,7 @@ pub(crate) fn find(url: &str, options: ClientOptions) -> Result<Arc<RemotePlace>
 /// The files of one server. Dropping it ends its connections.
 pub struct RemotePlace {
     hub: Arc<Hub>,
+    outage: Arc<Outage>,
 }
 
 impl std::fmt::Debug for RemotePlace {
@@ -78,7 +83,7 @@ impl RemotePlace {
     /// When the URL names no server.
     pub fn open(url: &str, credentials: Credentials, options: ClientOptions) -> Result<Self, PageErrorKind> {
         let address = ServerAddress::of(url).map_err(PageErrorKind::Unsupported)?;
-        Ok(Self { hub: Hub::new(address, credentials, options) })
+        Ok(Self { hub: Hub::new(address, credentials, options), outage: Arc::default() })
     }
 
     /// The registered place of a URL.
@@ -123,6 +128,10 @@ impl RemotePlace {
     pub fn measured(&self) -> (f64, u64, u64, usize) {
         let (rtt, rate, window) = self.hub.traffic.state();
         (rtt.as_secs_f64(), rate, window, self.hub.state().links.len())
+    }
+
+    fn is_connected(&self) -> bool {
+        self.hub.state().links.iter().any(|link| link.up.load(Relaxed))
     }
 
     /// Ends its connections. What was asked ends with an error.
@@ -176,6 +185,57 @@ fn tell(looks: &Mutex<Looks>, first: usize, answers: Vec<Result<FileStat, PageEr
     }
 }
 
+/// The last read that ended because the server was gone. For a while those that follow end at once: a run has as many
+/// rounds of reads as it has windows, and would wait the whole deadline in each.
+#[derive(Default)]
+struct Outage {
+    is_noted: AtomicBool,
+    last: Mutex<Option<(Instant, PageErrorKind)>>,
+}
+
+impl Outage {
+    fn note(&self, result: &Result<(), PageErrorKind>) {
+        let gone = match result {
+            Err(kind @ (PageErrorKind::Unreachable { .. } | PageErrorKind::TimedOut { .. })) => Some(kind),
+            Ok(()) if self.is_noted.load(Relaxed) => None,
+            _ => return,
+        };
+        self.is_noted.store(gone.is_some(), Relaxed);
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = gone.map(|kind| (Instant::now(), kind.clone()));
+    }
+
+    /// The error of a read that begins now.
+    fn error(&self) -> Option<PageErrorKind> {
+        if !self.is_noted.load(Relaxed) {
+            return None;
+        }
+        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        last.as_ref().filter(|(at, _)| at.elapsed() < OUTAGE).map(|(_, kind)| kind.clone())
+    }
+}
+
+/// Tells a file that is gone from one that never was, and notes outages.
+struct PinnedCompletion {
+    pin: Arc<dyn VersionPin>,
+    outage: Arc<Outage>,
+    done: Arc<dyn Completion>,
+}
+
+impl Completion for PinnedCompletion {
+    fn complete(&self, token: u64, result: Result<(), PageErrorKind>) {
+        self.outage.note(&result);
+        let result = result.map_err(|kind| match kind {
+            PageErrorKind::Missing => self.pin.missing(),
+            other => other,
+        });
+        self.done.complete(token, result);
+    }
+
+    fn note(&self, token: u64, note: ReadNote<'_>) {
+        self.done.note(token, note);
+    }
+}
+
 impl Place for RemotePlace {
     fn describe(&self) -> String {
         self.hub.server.clone()
@@ -192,7 +252,13 @@ impl Place for RemotePlace {
     fn submit(&self, file: &FileRef, reads: Vec<Read>, done: &Arc<dyn Completion>) {
         let (some, none): (Vec<Read>, Vec<Read>) = reads.into_iter().partition(|read| !read.is_empty());
         none.iter().for_each(|read| done.complete(read.token, Ok(())));
-        let asks: Vec<Ask> = some.into_iter().flat_map(|read| Ask::reads(file, read, done)).collect();
+        let gone = self.outage.error().filter(|_| !self.is_connected());
+        if let Some(kind) = gone {
+            return some.iter().for_each(|read| done.complete(read.token, Err(kind.clone())));
+        }
+        let done: Arc<dyn Completion> =
+            Arc::new(PinnedCompletion { pin: file.pin.clone(), outage: self.outage.clone(), done: done.clone() });
+        let asks: Vec<Ask> = some.into_iter().flat_map(|read| Ask::reads(file, read, &done)).collect();
         if !asks.is_empty() {
             self.hub.submit(asks);
         }

@@ -90,6 +90,11 @@ impl Clients {
         true
     }
 
+    /// Whether an address has as many connections as it may have.
+    pub(super) fn is_full_for(&self, address: IpAddr) -> bool {
+        self.present().addresses.get(&address).is_some_and(|count| *count >= self.most_of_address)
+    }
+
     /// A connection that arrived is gone.
     pub(super) fn leave(&self, address: IpAddr, client: Option<&Arc<Client>>) {
         let mut present = self.present();

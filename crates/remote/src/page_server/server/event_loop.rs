@@ -189,6 +189,10 @@ impl EventLoop {
             let address = from.ip().to_canonical();
             if !self.shared.clients.arrive(address) {
                 self.shared.counts.turned_away.fetch_add(1, Relaxed);
+                if self.make_room(address) && self.shared.clients.arrive(address) {
+                    // It takes the place of the other on this loop, whose supply of such connections then lasts.
+                    self.serve(socket, address);
+                }
                 continue;
             }
             self.next_loop = (self.next_loop + 1) % self.shared.mailboxes.len();
@@ -198,6 +202,17 @@ impl EventLoop {
                 self.shared.mailboxes[self.next_loop].post(Post::Accepted(socket, address));
             }
         }
+    }
+
+    /// Closes the oldest connection that has not said HELLO, for one from `address`; whether there was any. So whoever
+    /// only connects keeps nobody out: a client that goes on says HELLO within a round trip or two.
+    fn make_room(&mut self, address: IpAddr) -> bool {
+        let of_address = self.shared.clients.is_full_for(address);
+        let new = |c: &Connection| matches!(c.stage, Stage::Handshake | Stage::Hello);
+        let candidates = self.connections.iter().filter(|(_, c)| new(c) && (!of_address || c.address == address));
+        // Numbers rise.
+        let oldest = candidates.map(|(id, _)| *id).min();
+        oldest.inspect(|id| self.close(*id)).is_some()
     }
 
     /// Leaves those that want to connect in the kernel until the next look at the clocks.

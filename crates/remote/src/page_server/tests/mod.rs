@@ -1,9 +1,12 @@
 //! Server and client together, over loopback.
 
+mod crowd;
+mod crowds;
 mod faults;
+mod nonsense;
 mod proxy;
 mod raw;
 mod security;
 mod serving;
 mod sharing;
-mod support;
+pub(super) mod support;
