@@ -25,8 +25,8 @@ from running import Command
 SOAK = "FARFIELD_SOAK_S" in os.environ
 DEADLINE_S = 1.0
 SERVERS = ("http", "farfield")
-VALUES = np.random.default_rng(1).integers(1, 60000, (128, 256, 256)).astype("<u2")
-HEAD = b"NRRD0004\ntype: uint16\ndimension: 3\nsizes: 256 256 128\nendian: little\nencoding: raw\n\n"
+VALUES = np.random.default_rng(1).integers(1, 60000, (64, 256, 256)).astype("<u2")
+HEAD = b"NRRD0004\ntype: uint16\ndimension: 3\nsizes: 256 256 64\nendian: little\nencoding: raw\n\n"
 
 
 @dataclass
@@ -40,10 +40,10 @@ class Run:
 
 
 RUNS = {
-    "render": Run("a.nrrd", ("--size", "64x64", "--memory-limit", "8MiB"), "p.png", lambda root: f"{root}/a.nrrd"),
+    "render": Run("a.nrrd", ("--size", "48x48", "--memory-limit", "6MiB"), "p.png", lambda root: f"{root}/a.nrrd"),
     "trace": Run(
         "f.q",
-        ("--seeds", "random:300:1", "--max-steps", 400, "--memory-limit", "8MiB"),
+        ("--seeds", "random:60:1", "--max-steps", 300, "--memory-limit", "24MiB"),
         "l.npz",
         lambda root: f"{root}/f.xyz+q={root}/f.q",
     ),

@@ -158,6 +158,5 @@ fn slow_connections_slow_nobody_else() {
         }));
     });
     times(&mut healthy, 10);
-    let status = server.status();
-    assert!(status["held"] == 0, "{status}");
+    until("nothing is held", Duration::from_secs(2), || server.status()["held"] == 0);
 }
