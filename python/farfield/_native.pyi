@@ -551,11 +551,13 @@ class Opening:
 @final
 class PageServer:
     """A running page server. Raises UsageError if others could read without TLS and a token. `options` is a JSON object:
-    {"names": [[name, path]], "listen": "HOST:PORT",
+    {"names": [[name, path or address]], "listen": "HOST:PORT",
      "state": folder that keeps a certificate made here, "hosts": [names of this machine in it],     # null: none
      "certificate": [PEM file of the chain, of the key],     # null: that of `state`; neither: no TLS
-     "tokens": [[name, SHA-256 in hex]], "rate": bytes a second, "rate_per_client": the same,     # null: no limit
-     "memory_limit": bytes of buffers, "max_connections": number}."""
+     "tokens": [[name, SHA-256 in hex]], "staging": [folder, most bytes] or null, "stagers": [SHA-256 in hex],
+     "rate": bytes a second, "rate_per_client": the same,     # null: no limit
+     "memory_limit": bytes of buffers, "max_connections": number, "cache": bytes of memory for what addresses give,
+     "cache_local": for local files, too, "cache_disk": [folder, bytes]     # null: none}."""
 
     def __new__(cls, options: str) -> PageServer: ...
     @property
@@ -565,28 +567,21 @@ class PageServer:
         """SHA-256 of the certificate in hex; None without TLS."""
 
     def status(self) -> str: ...
-    def metrics(self) -> str:
-        """The status in the text format of Prometheus."""
-
-    def set_tokens(self, tokens: list[tuple[str, str]]) -> None: ...
+    def metrics(self) -> str: ...
+    def set_tokens(self, tokens: list[tuple[str, str]], stagers: list[str]) -> None: ...
+    def take_notice(self) -> str | None: ...
     def stop(self) -> None: ...
 
-def new_token() -> tuple[str, str]:
-    """A new token and its SHA-256, both in hex."""
-
+def new_token() -> tuple[str, str]: ...  # a new token and its SHA-256, both in hex
 def set_server_credentials(server: str, token: str | None, pin: str | None) -> None:
     """Sets what the server `HOST:PORT` is shown, and the fingerprint by which it is believed, for connections from now on."""
 
 def set_disk_cache(folder: str, bytes: int, offline: bool) -> None:
     """Puts a disk cache of so many bytes before servers used from now on; 0: none. `offline`: no server is asked."""
 
-def disk_cache_notice() -> str | None:
-    """What is wrong with the disk cache, once; reads do not fail because of it."""
-
+def disk_cache_notice() -> str | None: ...  # what is wrong with it, once; reads do not fail because of it
 def flush_disk_cache() -> None: ...
-def disk_cache_info(folder: str) -> tuple[int, int]:
-    """Bytes and records of a disk cache."""
-
+def disk_cache_info(folder: str) -> tuple[int, int]: ...  # bytes and records
 def disk_cache_clear(folder: str) -> int:
     """Clears it, except for what other processes write now. Gives the bytes that were freed."""
 
@@ -594,5 +589,9 @@ def set_alias(name: str, target: str) -> None: ...  # `ssh://` names stand for f
 def server_status(url: str) -> str:
     """`PageServer.status` of the server of a `farfield://` URL."""
 
+def stage_files(options: str, progress: _Progress | None = None) -> str:
+    """Brings files to page servers; the keys of `options` are those of `serving.staging.stage`. Gives a report as JSON."""
+
+def remove_staged(servers: list[str], dataset: str) -> list[str]: ...  # the servers that had it
 def time_reads(path: str, bytes: int, count: int, depth: int, most_s: float) -> tuple[list[float], float, int]:
     """At most `count` reads, `depth` at a time, none begun after `most_s`: each duration and that of all in s, and bytes read."""

@@ -29,6 +29,8 @@ pub(crate) struct Flight {
     waiters: u32,
     /// Its read starts ahead of any use.
     pub(crate) prefetched: bool,
+    /// Its read was withdrawn, and nobody has asked for the page since.
+    pub(crate) withdrawn: bool,
     /// The index page that it waits for or that is resident for it. It is held until the translation is repeated.
     /// Otherwise the pages that need the index could evict it.
     pub(crate) index: Option<PageId>,
@@ -137,6 +139,7 @@ impl Flights {
             ticket: 0,
             waiters: NONE,
             prefetched: !demand,
+            withdrawn: false,
             index: None,
             is_index: false,
             hops: 0,

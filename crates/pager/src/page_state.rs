@@ -23,7 +23,8 @@
 //! - **Staged.** Its memory is reserved, and none of its extents is with a source. It is *reading* as soon as a source has
 //!   one, and *absent* when it is cancelled before.
 //! - **Reading.** A source has at least one of its extents. After the last extent it is *arrived*. If the others wait
-//!   for a reader, or after a transient error, it is *staged* again. A permanent error makes it *failed*.
+//!   for a reader, or after a transient error, it is *staged* again. A permanent error makes it *failed*. It is *absent* when it was
+//!   cancelled and its source withdrew the read.
 //! - **Arrived.** It waits for a free worker ([`Pager::work`](crate::Pager::work)), or is decoded by one. It becomes
 //!   *resident* or *failed*, and a derived page *making*.
 //! - **Making.** A derived page reads its inputs. It waits for those that are absent, and an input that comes makes it
@@ -65,7 +66,7 @@ impl PageState {
             NeedsIndex => &[Queued, Failed, Absent],
             Parked => &[Queued, Absent],
             Staged => &[Reading, Absent],
-            Reading => &[Arrived, Staged, Failed],
+            Reading => &[Arrived, Staged, Failed, Absent],
             Arrived => &[Resident, Making, Failed],
             Making => &[Arrived, Resident, Queued, Failed, Absent],
             Resident => &[Evicting],

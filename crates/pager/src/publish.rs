@@ -13,7 +13,7 @@ use crate::state::PagerState;
 use crate::translated::Encoded;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::atomic::Ordering::*;
-use std::sync::Arc;
+use std::sync::{Arc, MutexGuard};
 use std::time::Instant;
 
 /// Further tries of a segment after a read error. A missing or too short file is not tried again.
@@ -22,51 +22,14 @@ const RETRIES: u8 = 2;
 impl Completion for Pager {
     fn complete(&self, token: u64, result: Result<(), PageErrorKind>) {
         let mut st = self.lock();
-        // A source completed a read twice. The second time is ignored, since the memory may belong to another read.
-        let Some(parts) = st.reads.end_read(token) else { return };
-        self.emit(|| Event::ReadEnd { read: token, ok: result.is_ok() });
-        let mut arrived = 0;
-        let alone = parts.len() == 1;
-        share(&st, &parts);
-        for ReadPart { active, segment, .. } in parts {
-            let result = match &result {
-                Err(PageErrorKind::Short { have, .. }) if whole(&st, active, segment, *have) => Ok(()),
-                other => other.clone(),
-            };
-            let Some(others) = st.reads.give_back(active) else { continue };
-            if let Err(kind) = &result {
-                if self.try_again(&mut st, active, segment, kind, alone) {
-                    if let Some(flight) = st.reads.get(active).filter(|_| !others).map(|a| a.flight) {
-                        st.flights.go(flight, PageState::Staged);
-                    }
-                    continue;
-                }
-            }
-            let Some(a) = st.reads.get_mut(active) else { continue };
-            let flight = a.flight;
-            if let Err(kind) = &result {
-                let s = a.segments.get(segment as usize);
-                let (source, offset) = s.map_or((crate::id::SourceId(0), 0), |s| (s.source, s.offset));
-                a.error.get_or_insert((source, offset, kind.clone()));
-            }
-            match st.reads.end_extent(active) {
-                Some(AfterExtent::Staged) => st.flights.go(flight, PageState::Staged),
-                Some(AfterExtent::Arrived) => {
-                    st.flights.go(flight, PageState::Arrived);
-                    arrived += 1;
-                }
-                Some(AfterExtent::Failed) => self.fail_active(&mut st, active),
-                Some(AfterExtent::Reading) | None => {}
-            }
-        }
-        // Inside a pump of this thread or another, that pump continues by itself.
-        if st.pumping {
-            st.again = true;
-            drop(st);
-        } else {
-            self.finish(st);
-        }
-        self.idlers.add_work(arrived);
+        let arrived = self.end_read(&mut st, token, &result);
+        self.completed(st, arrived);
+    }
+
+    fn complete_all(&self, results: Vec<(u64, Result<(), PageErrorKind>)>) {
+        let mut st = self.lock();
+        let arrived = results.iter().map(|(token, result)| self.end_read(&mut st, *token, result)).sum();
+        self.completed(st, arrived);
     }
 
     fn note(&self, token: u64, note: ReadNote<'_>) {
@@ -115,10 +78,69 @@ fn whole(st: &PagerState, active: u32, segment: u32, have: u64) -> bool {
 }
 
 impl Pager {
+    /// Ends a read: its extents arrived, or will never. Returns the pages that arrived with it.
+    fn end_read(&self, st: &mut PagerState, token: u64, result: &Result<(), PageErrorKind>) -> usize {
+        // A source completed a read twice. The second time is ignored, since the memory may belong to another read.
+        let Some(parts) = st.reads.end_read(token) else { return 0 };
+        self.emit(|| Event::ReadEnd { read: token, ok: result.is_ok() });
+        let mut arrived = 0;
+        let alone = parts.len() == 1;
+        share(st, &parts);
+        for ReadPart { active, segment, .. } in parts {
+            let result = match result {
+                Err(PageErrorKind::Short { have, .. }) if whole(st, active, segment, *have) => Ok(()),
+                other => other.clone(),
+            };
+            let Some(others) = st.reads.give_back(active) else { continue };
+            if let Err(kind) = &result {
+                if self.try_again(st, active, segment, kind, alone) {
+                    if let Some(flight) = st.reads.get(active).filter(|_| !others).map(|a| a.flight) {
+                        st.flights.go(flight, PageState::Staged);
+                    }
+                    continue;
+                }
+            }
+            let Some(a) = st.reads.get_mut(active) else { continue };
+            let flight = a.flight;
+            if let Err(kind) = &result {
+                let s = a.segments.get(segment as usize);
+                let (source, offset) = s.map_or((crate::id::SourceId(0), 0), |s| (s.source, s.offset));
+                a.error.get_or_insert((source, offset, kind.clone()));
+            }
+            match st.reads.end_extent(active) {
+                Some(AfterExtent::Staged) => st.flights.go(flight, PageState::Staged),
+                Some(AfterExtent::Arrived) => {
+                    st.flights.go(flight, PageState::Arrived);
+                    arrived += 1;
+                }
+                Some(AfterExtent::Failed) => self.fail_active(st, active),
+                Some(AfterExtent::Reading) | None => {}
+            }
+        }
+        arrived
+    }
+
+    /// Releases the lock after reads have ended, starts new ones, and wakes threads for the pages that arrived.
+    fn completed(&self, mut st: MutexGuard<'_, PagerState>, arrived: usize) {
+        // Inside a pump of this thread or another, that pump continues by itself.
+        if st.pumping {
+            st.again = true;
+            drop(st);
+        } else {
+            self.finish(st);
+        }
+        self.idlers.add_work(arrived);
+    }
+
     /// Stages an extent again after its read failed, if another try can succeed.
     fn try_again(&self, st: &mut PagerState, active: u32, segment: u32, kind: &PageErrorKind, alone: bool) -> bool {
-        let joined = !alone && !matches!(kind, PageErrorKind::Missing);
+        let joined = !alone && !matches!(kind, PageErrorKind::Missing | PageErrorKind::Withdrawn);
         let Some(a) = st.reads.get_mut(active) else { return false };
+        if matches!(kind, PageErrorKind::Withdrawn) && a.error.is_none() {
+            // Somebody may have asked for the page since.
+            let unwanted = st.flights.get(a.flight).is_some_and(|f| f.withdrawn);
+            return !unwanted && st.reads.stage_again(active, segment);
+        }
         let transient = alone && matches!(kind, PageErrorKind::Io(_)) && a.attempts < RETRIES;
         if !joined && !transient || a.error.is_some() {
             return false;
@@ -129,11 +151,12 @@ impl Pager {
         staged
     }
 
-    /// Fails a page with an unreadable extent.
+    /// Fails a page with an unreadable extent, or drops one whose read was withdrawn.
     fn fail_active(&self, st: &mut PagerState, active: u32) {
         let Some(mut a) = st.reads.end(active) else { return };
         let flight = a.flight;
-        let error = a.error.take().map(|(source, offset, kind)| {
+        let error = a.error.take().filter(|(.., kind)| !matches!(kind, PageErrorKind::Withdrawn));
+        let error = error.map(|(source, offset, kind)| {
             let (name, kind) = match st.sources.get(source) {
                 Some(s) => s.explain(offset, kind),
                 None => (String::new(), kind),

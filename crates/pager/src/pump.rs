@@ -32,6 +32,18 @@ pub(crate) enum Start {
     Full,
 }
 
+/// Reads, together for each source.
+fn by_source(st: &PagerState, reads: Vec<(SourceId, u64)>) -> Vec<(Arc<dyn Source>, Vec<u64>)> {
+    let mut all: Vec<(SourceId, Vec<u64>)> = Vec::new();
+    for (source, token) in reads {
+        match all.iter_mut().find(|(known, _)| *known == source) {
+            Some((_, tokens)) => tokens.push(token),
+            None => all.push((source, vec![token])),
+        }
+    }
+    all.into_iter().filter_map(|(source, tokens)| Some((st.sources.get(source)?.clone(), tokens))).collect()
+}
+
 impl Pager {
     /// Starts as many reads as may be in flight. Called after every event that could allow one: a request, an arrival,
     /// a publication, a release of memory.
@@ -46,8 +58,12 @@ impl Pager {
             st.again = false;
             let batches = self.gather(&mut st);
             let wakes = std::mem::take(&mut st.wakes);
-            let promotions = self.promotions(&mut st);
-            if batches.is_empty() && wakes.is_empty() && promotions.is_empty() {
+            let promotions = std::mem::take(&mut st.promotions);
+            let promotions = by_source(&st, promotions);
+            let withdrawals = std::mem::take(&mut st.withdrawals);
+            let withdrawals = by_source(&st, withdrawals);
+            let tells = !promotions.is_empty() || !withdrawals.is_empty();
+            if batches.is_empty() && wakes.is_empty() && !tells {
                 if st.again {
                     continue;
                 }
@@ -64,9 +80,10 @@ impl Pager {
                     self.idlers.lead(&self.files);
                 }
             }
-            if let Some(me) = self.me.upgrade().filter(|_| !promotions.is_empty()) {
+            if let Some(me) = self.me.upgrade().filter(|_| tells) {
                 let done: Arc<dyn Completion> = me;
-                promotions.into_iter().for_each(|(source, token)| source.promote(&[token], &done));
+                promotions.iter().for_each(|(source, tokens)| source.promote(tokens, &done));
+                withdrawals.iter().for_each(|(source, tokens)| source.withdraw(tokens, &done));
             }
             self.call(wakes);
             st = self.lock();
@@ -91,7 +108,7 @@ impl Pager {
     pub(crate) fn finish(&self, mut st: MutexGuard<'_, PagerState>) {
         let wakes = std::mem::take(&mut st.wakes);
         let more = st.flights.queued(true) || st.flights.queued(false) || !st.reads.staged().is_empty() || st.shrinking;
-        let more = more || st.flights.has_parked() && st.reads.derived() == 0;
+        let more = more || st.flights.has_parked() && st.reads.derived() == 0 || !st.withdrawals.is_empty();
         drop(st);
         self.call(wakes);
         if more {
@@ -104,12 +121,6 @@ impl Pager {
             self.emit(|| Event::Resume { token });
             wake.wake(token);
         }
-    }
-
-    /// Prefetches under way that are demanded now, with their sources.
-    fn promotions(&self, st: &mut PagerState) -> Vec<(Arc<dyn Source>, u64)> {
-        let promotions = std::mem::take(&mut st.promotions);
-        promotions.into_iter().filter_map(|(source, token)| Some((st.sources.get(source)?.clone(), token))).collect()
     }
 
     /// Reads to submit now, by source.

@@ -111,6 +111,11 @@ struct ReadUnderway {
     parts: Vec<ReadPart>,
 }
 
+/// The token of a read: its place in the list, and its serial number.
+fn token_of(index: u32, read: &ReadUnderway) -> u64 {
+    u64::from(read.serial) << 32 | u64::from(index)
+}
+
 /// An extent within a read.
 #[derive(Copy, Clone)]
 pub(crate) struct ReadPart {
@@ -337,7 +342,14 @@ impl Reads {
     pub(crate) fn of_flight(&self, flight: u32) -> Vec<(SourceId, u64)> {
         let of_flight = |part: &ReadPart| self.active.get(part.active).is_some_and(|a| a.flight == flight);
         let reads = self.reads.iter().filter(|(_, read)| read.parts.iter().any(of_flight));
-        reads.map(|(index, read)| (read.source, u64::from(read.serial) << 32 | u64::from(index))).collect()
+        reads.map(|(index, read)| (read.source, token_of(index, read))).collect()
+    }
+
+    /// The reads under way whose extents are all of these flights' pages, with their sources.
+    pub(crate) fn of_flights_alone(&self, all: impl Fn(u32) -> bool) -> Vec<(SourceId, u64)> {
+        let of_flights = |part: &ReadPart| self.active.get(part.active).is_some_and(|a| all(a.flight));
+        let reads = self.reads.iter().filter(|(_, read)| read.parts.iter().all(of_flights));
+        reads.map(|(index, read)| (read.source, token_of(index, read))).collect()
     }
 
     /// Reads at all sources.

@@ -108,6 +108,9 @@ impl Pager {
             self.mark_touched(st, id);
         }
         if let Some(flight) = st.flights.of(id) {
+            if let Some(f) = st.flights.get_mut(flight) {
+                f.withdrawn = false;
+            }
             if demand && st.flights.promote(flight) {
                 self.promoted(st, flight);
             }
@@ -284,6 +287,14 @@ impl Pager {
         }
         for &flight in &mine {
             self.abandon(&mut st, flight, None);
+        }
+        // A server need not send what nobody waits for.
+        let unwanted = st.reads.of_flights_alone(|flight| mine.contains(&flight));
+        st.withdrawals.extend(unwanted);
+        for &flight in &mine {
+            if let Some(f) = st.flights.get_mut(flight) {
+                f.withdrawn = true;
+            }
         }
         for flight in mine {
             if st.flights.get(flight).is_some_and(|f| !f.state().has_memory()) {

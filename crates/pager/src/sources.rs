@@ -6,6 +6,9 @@ use crate::reads::Reads;
 use crate::source::{ReadForm, Source};
 use std::sync::Arc;
 
+/// Sources that are asked for their memory at once.
+const ASKED_AT_ONCE: usize = 4;
+
 /// The sources of a pager. A source's reads count against one of three limits: its place's, its own depth, or the
 /// pager's readers.
 #[derive(Default)]
@@ -21,8 +24,12 @@ pub(crate) struct SourceTable {
     own_depth: Vec<SourceId>,
     /// Most bytes of buffers that places have for reads in flight ([`Place::bytes_per_read`]).
     buffers: u64,
-    /// Sources with memory of their own ([`Source::held_bytes`]).
-    holders: Vec<SourceId>,
+    /// Sources with memory of their own ([`Source::held_bytes`]), with the bytes that each had when it was last asked,
+    /// and their sum.
+    holders: Vec<(SourceId, u64)>,
+    held: u64,
+    /// The source that is asked next.
+    hand: usize,
 }
 
 impl SourceTable {
@@ -41,7 +48,7 @@ impl SourceTable {
             self.own_depth.push(id);
         }
         if source.held_bytes().is_some() {
-            self.holders.push(id);
+            self.holders.push((id, 0));
         }
         self.place_of.push(place);
         self.sources.push(source);
@@ -140,9 +147,16 @@ impl SourceTable {
         }
     }
 
-    /// Bytes that sources and places hold themselves.
-    pub(crate) fn held_bytes(&self) -> u64 {
-        let sources: u64 = self.holders.iter().filter_map(|source| self.get(*source)?.held_bytes()).sum();
-        sources + self.places.iter().map(|place| place.held_bytes()).sum::<u64>()
+    /// Bytes that sources and places hold themselves. Each call asks some of the sources only: a dataset can have
+    /// thousands, and this is called for each read.
+    pub(crate) fn held_bytes(&mut self) -> u64 {
+        for _ in 0..self.holders.len().min(ASKED_AT_ONCE) {
+            self.hand = (self.hand + 1) % self.holders.len();
+            let (source, had) = self.holders[self.hand];
+            let now = self.get(source).and_then(|source| source.held_bytes()).unwrap_or(0);
+            self.held = self.held - had + now;
+            self.holders[self.hand].1 = now;
+        }
+        self.held + self.places.iter().map(|place| place.held_bytes()).sum::<u64>()
     }
 }

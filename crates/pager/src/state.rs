@@ -45,6 +45,8 @@ pub(crate) struct PagerState {
     pub(crate) servers: Vec<Arc<str>>,
     /// Prefetches at a source whose pages are demanded now. Passed on after the lock is released.
     pub(crate) promotions: Vec<(SourceId, u64)>,
+    /// Reads at a source that nobody waits for now. Passed on after the lock is released.
+    pub(crate) withdrawals: Vec<(SourceId, u64)>,
     pub(crate) workers: Vec<Arc<Pins>>,
     pub(crate) worker_serial: u32,
 
@@ -82,6 +84,7 @@ impl PagerState {
             sources: SourceTable::default(),
             servers: Vec::new(),
             promotions: Vec::new(),
+            withdrawals: Vec::new(),
             workers: Vec::new(),
             worker_serial: 0,
             flights: Flights::default(),
@@ -159,7 +162,7 @@ impl PagerState {
     }
 
     /// Bytes of queues, lists and maps.
-    pub(crate) fn bookkeeping(&self) -> u64 {
+    pub(crate) fn bookkeeping(&mut self) -> u64 {
         let lists = (self.flights.bytes() + self.residency.bytes()) as u64 + self.reads.bytes();
         lists + self.touched.bytes() + self.sources.held_bytes()
     }

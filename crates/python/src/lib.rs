@@ -22,6 +22,7 @@ mod replies;
 mod seeds;
 mod serve;
 mod slices;
+mod stage;
 mod volume_store;
 
 use pyo3::prelude::*;
@@ -56,6 +57,8 @@ fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(serve::disk_cache_clear, m)?)?;
     m.add_function(wrap_pyfunction!(serve::server_status, m)?)?;
     m.add_function(wrap_pyfunction!(serve::time_reads, m)?)?;
+    m.add_function(wrap_pyfunction!(stage::stage_files, m)?)?;
+    m.add_function(wrap_pyfunction!(stage::remove_staged, m)?)?;
     m.add_function(wrap_pyfunction!(places::stat_files, m)?)?;
     m.add_function(wrap_pyfunction!(places::list_folder, m)?)?;
     m.add_function(wrap_pyfunction!(mesh::save_mesh, m)?)?;

@@ -8,7 +8,7 @@ use remote::disk_cache::{self, DiskCache, DiskCacheOptions};
 use remote::measure::{timed_reads, ReadLoad};
 use remote::page_server::client::{set_credentials, Credentials, RemotePlace};
 use remote::page_server::secure::{Certificate, Fingerprint, Token, TokenHash, Trust};
-use remote::page_server::server::{Server, ServerError, ServerOptions};
+use remote::page_server::server::{OriginOptions, Server, ServerError, ServerOptions};
 use serde::Deserialize;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -27,10 +27,18 @@ struct ServeDocument {
     certificate: Option<(PathBuf, PathBuf)>,
     /// Name and hash of each token.
     tokens: Vec<(String, String)>,
+    /// Folder and most bytes of staged data, and the hashes of tokens that may stage.
+    staging: Option<(PathBuf, u64)>,
+    stagers: Vec<String>,
     rate: Option<u64>,
     rate_per_client: Option<u64>,
     memory_limit: usize,
     max_connections: usize,
+    /// Bytes of memory for what comes from addresses, and whether local files are kept there, too.
+    cache: u64,
+    cache_local: bool,
+    /// A folder for the same, and its most bytes.
+    cache_disk: Option<(PathBuf, u64)>,
 }
 
 fn refused(py: Python<'_>, e: ServerError) -> PyErr {
@@ -50,6 +58,11 @@ fn hashes(tokens: Vec<(String, String)>) -> Result<Vec<(String, TokenHash)>, Fie
         None => Err(FieldError::Usage(format!("the hash of the token '{name}' is not 64 hexadecimal digits"))),
     };
     tokens.into_iter().map(parse).collect()
+}
+
+fn stager_hashes(hashes: &[String]) -> Result<Vec<TokenHash>, FieldError> {
+    let wrong = || FieldError::Usage("the hash of a token that may stage is not 64 hexadecimal digits".into());
+    hashes.iter().map(|text| TokenHash::parse(text).ok_or_else(wrong)).collect()
 }
 
 /// A running page server.
@@ -73,15 +86,24 @@ impl PageServer {
         let certificate = certificate.transpose().map_err(|e| wrong(e.to_string()))?;
         let fingerprint = certificate.as_ref().map(|c| c.fingerprint().to_string());
         let tokens = hashes(options.tokens).map_err(|e| to_python(py, e))?;
+        let stagers = stager_hashes(&options.stagers).map_err(|e| to_python(py, e))?;
         let options = ServerOptions {
             names: options.names,
             listen: options.listen,
             certificate,
             tokens,
+            staging: options.staging,
+            stagers,
             rate: options.rate,
             rate_per_client: options.rate_per_client,
             memory_limit: options.memory_limit,
             max_connections: options.max_connections,
+            origins: OriginOptions {
+                cache: options.cache,
+                cache_local: options.cache_local,
+                cache_disk: options.cache_disk,
+                ..OriginOptions::default()
+            },
             ..ServerOptions::default()
         };
         let started = py.detach(|| Server::start(options));
@@ -110,9 +132,16 @@ impl PageServer {
         self.server.prometheus()
     }
 
-    /// Replaces the tokens: names and hashes.
-    fn set_tokens(&self, py: Python<'_>, tokens: Vec<(String, String)>) -> PyResult<()> {
+    /// What the disk cache before the origins has to say, once.
+    fn take_notice(&self) -> Option<String> {
+        self.server.take_notice()
+    }
+
+    /// Replaces the tokens: names and hashes, and the hashes of those that may stage.
+    fn set_tokens(&self, py: Python<'_>, tokens: Vec<(String, String)>, stagers: Vec<String>) -> PyResult<()> {
+        let stagers = stager_hashes(&stagers).map_err(|e| to_python(py, e))?;
         self.server.set_tokens(hashes(tokens).map_err(|e| to_python(py, e))?);
+        self.server.set_stagers(stagers);
         Ok(())
     }
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -13,7 +13,7 @@ from farfield.cli.common import Common, command
 from farfield.errors import UsageError
 
 if TYPE_CHECKING:
-    from farfield.serving import Serving
+    from farfield.serving import ServeOptions, Serving
 
 _LOOK_EVERY_S = 2.0
 """Interval of looks at the file of tokens."""
@@ -27,7 +27,18 @@ def register(app: typer.Typer) -> None:
         common: Common,
         names: Annotated[
             list[str] | None,
-            typer.Argument(metavar="NAME=PATH...", help="datasets: files or folders, by the names that clients use"),
+            typer.Argument(metavar="NAME=PATH...", help="datasets: files, folders or addresses, by their names"),
+        ] = None,
+        origins: Annotated[
+            list[str] | None,
+            typer.Option("--origin", metavar="URL", help="an address to serve, by its last part; may be repeated"),
+        ] = None,
+        cache: Annotated[
+            str | None, typer.Option(metavar="SIZE", help="memory for what comes from addresses, such as 32GiB")
+        ] = None,
+        cache_local: Annotated[bool, typer.Option("--cache-local", help="keep local files in it, too")] = False,
+        cache_disk: Annotated[
+            str | None, typer.Option(metavar="PATH:SIZE", help="a folder for what comes from addresses")
         ] = None,
         listen: Annotated[str, typer.Option(metavar="HOST:PORT", help="port 0: a free one")] = "127.0.0.1:7207",
         rate: Annotated[str | None, typer.Option(metavar="RATE", help="most of the line, such as 500Mbit")] = None,
@@ -46,6 +57,13 @@ def register(app: typer.Typer) -> None:
         state: Annotated[Path | None, typer.Option(metavar="FOLDER", help="keeps certificate and tokens")] = None,
         new_token: Annotated[
             str | None, typer.Option(metavar="NAME", help="make a token for a client, print it, and end")
+        ] = None,
+        may_stage: Annotated[
+            bool, typer.Option("--may-stage", help="with --new-token: the client may stage data")
+        ] = False,
+        staging: Annotated[
+            str | None,
+            typer.Option(metavar="FOLDER:SIZE", help="take data that clients stage, and keep at most SIZE of them"),
         ] = None,
         revoke: Annotated[str | None, typer.Option(metavar="NAME", help="make a token void, and end")] = None,
         status: Annotated[
@@ -79,8 +97,10 @@ def register(app: typer.Typer) -> None:
             serve_parent(names or [])
             return
         folder = state or tokens.state_folder()
+        if may_stage and new_token is None:
+            raise UsageError("--may-stage belongs to --new-token NAME: it is a right of a token")
         if new_token is not None:
-            _print_token(common, folder, new_token)
+            _print_token(common, folder, new_token, may_stage=may_stage)
             return
         if revoke is not None:
             tokens.remove(folder, revoke)
@@ -92,14 +112,16 @@ def register(app: typer.Typer) -> None:
         from farfield.runtime.sizes import parse_bytes
         from farfield.serving import ServeOptions, start
         from farfield.serving.metrics import serve_metrics
-        from farfield.serving.server import parse_listen, parse_names, parse_rate
+        from farfield.serving.server import parse_cache_disk, parse_listen, parse_names, parse_rate, parse_staging
 
-        if not names:
+        served = parse_names([*(names or []), *_addresses(origins or [])])
+        if not served and staging is None:
             raise UsageError("give what is to be served: NAME=PATH, or a PATH, whose name is its last part")
         if (certificate is None) != (key is None):
             raise UsageError("--certificate and --key belong together")
         options = ServeOptions(
-            names=parse_names(names),
+            names=served,
+            staging=None if staging is None else parse_staging(staging),
             listen=parse_listen(listen),
             tls=tls,
             certificate=None if certificate is None or key is None else (certificate, key),
@@ -108,7 +130,11 @@ def register(app: typer.Typer) -> None:
             rate_per_client=None if rate_per_client is None else parse_rate(rate_per_client),
             memory_limit=parse_bytes(buffers),
             max_connections=connections,
+            cache=0 if cache is None else parse_bytes(cache),
+            cache_local=cache_local,
+            cache_disk=None if cache_disk is None else parse_cache_disk(cache_disk),
         )
+        _refuse_idle_caches(options)
         with start(options) as server:
             scrapes = None if metrics is None else serve_metrics(parse_listen(metrics), server.metrics)
             _tell_start(common, server)
@@ -119,10 +145,37 @@ def register(app: typer.Typer) -> None:
                     scrapes.shutdown()
 
 
-def _print_token(common: Common, folder: Path, name: str) -> None:
+def _addresses(given: list[str]) -> list[str]:
+    from farfield.sources.addresses import is_remote, refuse_unknown
+
+    for address in given:
+        refuse_unknown(address)
+        if not is_remote(address):
+            raise UsageError(
+                f"{address}: an origin is an address, such as s3://bucket/wing.zarr; name a path by itself"
+            )
+    return given
+
+
+def _refuse_idle_caches(options: ServeOptions) -> None:
+    """Refuses caches that would keep nothing."""
+    from farfield.sources.addresses import is_remote
+
+    if options.cache_local and not options.cache:
+        raise UsageError("--cache-local keeps local files in the memory of --cache; give its size")
+    if any(is_remote(path) for _, path in options.names):
+        return
+    if options.cache_disk is not None or (options.cache and not options.cache_local):
+        raise UsageError(
+            "no address is served, and local files stay in the system's page cache; name an address (--origin URL), "
+            "or give --cache with --cache-local"
+        )
+
+
+def _print_token(common: Common, folder: Path, name: str, *, may_stage: bool) -> None:
     from farfield.serving import tokens
 
-    secret = tokens.add(folder, name)
+    secret = tokens.add(folder, name, may_stage=may_stage)
     common.show(
         {"name": name, "token": secret},
         [secret, "", "This is shown once. A client gives it as FARFIELD_TOKEN, never on a command line."],
@@ -142,20 +195,48 @@ def _print_status(common: Common, url: str) -> None:
             f"{format_bytes(client['bytes'])}"
             for client in found["clients"]
         ),
+        *_cache_lines(found),
     ]
     common.show(found, lines)
 
 
+def _cache_lines(found: dict[str, Any]) -> list[str]:
+    from farfield.runtime.sizes import format_bytes
+
+    if "cache" not in found:
+        return []
+    cache = found["cache"]
+    less = f", {format_bytes(cache['allowed'])} now" if cache["allowed"] < cache["limit"] * 0.99 else ""
+    damaged = f", {cache['damaged']:,} damaged blocks read again" if cache["damaged"] else ""
+    return [
+        f"  memory cache: {format_bytes(cache['used'])} of {format_bytes(cache['limit'])}{less}; "
+        f"{found['from_memory']:,} reads from it, {found['from_origin']:,} from origins "
+        f"({format_bytes(found['origin_bytes'])}); {format_bytes(cache['given_back'])} given back to the host{damaged}"
+    ]
+
+
 def _tell_start(common: Common, server: Serving) -> None:
+    from farfield.serving.server import shown
+
     common.show(
         {"address": server.address, "urls": server.urls, "fingerprint": server.fingerprint},
         [
             f"serving at {server.address}, until Ctrl-C:",
-            *(f"  {url}  {path}" for url, (_, path) in zip(server.urls, server.names, strict=True)),
+            *(f"  {url}  {shown(path)}" for url, (_, path) in zip(server.urls, server.names, strict=True)),
+            *_staging_lines(server),
             *([] if server.fingerprint is None else [f"clients set FARFIELD_SERVER_PIN={server.fingerprint}"]),
         ],
     )
     sys.stdout.flush()
+
+
+def _staging_lines(server: Serving) -> list[str]:
+    from farfield.runtime.sizes import format_bytes
+
+    if server.staging is None:
+        return []
+    path, most = server.staging
+    return [f"staged data, {format_bytes(most)} at most, in {path}"]
 
 
 def _run(common: Common, server: Serving) -> None:
@@ -169,4 +250,7 @@ def _run(common: Common, server: Serving) -> None:
     while not ended.wait(_LOOK_EVERY_S):
         if server.read_tokens():
             common.say("the tokens have changed; those that are gone are void from now on")
+        notice = server.take_notice()
+        if notice is not None:
+            common.say(notice)
     common.say("stopping; replies under way are finished")

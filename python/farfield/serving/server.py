@@ -14,7 +14,9 @@ from typing import Any
 
 from farfield import _core
 from farfield.errors import DataError, UsageError
-from farfield.serving import tokens
+from farfield.runtime.sizes import parse_bytes
+from farfield.serving import ssh, tokens
+from farfield.sources.addresses import expanduser, is_remote, parts, refuse_unknown
 
 DEFAULT_PORT = 7207
 _RATE = re.compile(r"(\d+(?:\.\d+)?)\s*([kMG]?)(bit|B)(?:/s|ps)?")
@@ -70,7 +72,7 @@ def is_this_machine(listen: str) -> bool:
 
 
 def parse_names(given: Sequence[str]) -> list[tuple[str, str]]:
-    """Names and paths of `NAME=PATH`, or `PATH`, whose name is its last part.
+    """Names and paths or addresses of `NAME=PATH`, or `PATH`, whose name is its last part.
 
     Raises:
         UsageError: if a name is given twice or has other characters.
@@ -80,18 +82,63 @@ def parse_names(given: Sequence[str]) -> list[tuple[str, str]]:
     for text in given:
         head, _, tail = text.partition("=")
         name, path = (head, tail) if tail and "/" not in head else ("", text)
-        path = os.path.abspath(os.path.expanduser(path))
-        name = name or os.path.basename(path)
+        refuse_unknown(path)
+        remote = is_remote(path)
+        path = expanduser(path) if remote else os.path.abspath(os.path.expanduser(path))
+        name = name or os.path.basename(parts(path)[1] if remote else path)
         if re.fullmatch(r"[A-Za-z0-9._-]{1,100}", name) is None or name in (".", ".."):
             raise UsageError(
-                f"'{name}' cannot be a name; give one of letters, digits and . _ - before '=': NAME={path}"
+                f"'{name}' cannot be a name; give one of letters, digits and . _ - before '=': NAME={shown(path)}"
             )
         if name in found:
             raise UsageError(f"the name '{name}' is given twice; names tell the datasets apart")
-        if not os.path.exists(path):
+        if not remote and not os.path.exists(path):
             raise DataError(f"{path}: there is no such file or folder")
         found[name] = path
     return list(found.items())
+
+
+def parse_staging(text: str) -> tuple[str, int]:
+    """Folder and bytes of `FOLDER:SIZE`.
+
+    >>> parse_staging("/scratch/near:2GiB")
+    ('/scratch/near', 2147483648)
+
+    Raises:
+        UsageError: if it is none.
+    """
+    path, _, size = text.rpartition(":")
+    if not path:
+        raise UsageError(f"--staging {text}: give a folder and the most that it may hold: /scratch/near:500GiB")
+    return os.path.abspath(os.path.expanduser(path)), parse_bytes(size)
+
+
+def parse_cache_disk(text: str) -> tuple[str, int]:
+    """Folder and bytes of `PATH:SIZE`.
+
+    >>> parse_cache_disk("/scratch/pages:200GiB")
+    ('/scratch/pages', 214748364800)
+
+    Raises:
+        UsageError: if one of them is missing.
+    """
+    folder, _, size = text.rpartition(":")
+    if not folder or not size:
+        raise UsageError(f"'{text}' is not a folder and its size; write it like /scratch/pages:200GiB")
+    return os.path.abspath(os.path.expanduser(folder)), parse_bytes(size)
+
+
+def shown(path: str) -> str:
+    """A path or an address without what may be secret in it: user, password and query.
+
+    >>> shown("https://me:pw@host/a?sig=1"), shown("s3://bucket/a"), shown("/data/a")
+    ('https://host/a?...', 's3://bucket/a', '/data/a')
+    """
+    if not is_remote(path):
+        return path
+    root, below, query = parts(path)
+    scheme, _, host = root.partition("://")
+    return f"{scheme}://{host.rpartition('@')[2]}{below}{'?...' * bool(query)}"
 
 
 @dataclass(frozen=True)
@@ -99,7 +146,7 @@ class ServeOptions:
     """How a server serves."""
 
     names: list[tuple[str, str]]
-    """Names, and the files or folders for which they stand."""
+    """Names, and the files, folders or addresses for which they stand."""
     listen: str = f"127.0.0.1:{DEFAULT_PORT}"
     tls: bool | None = None
     """None: beyond this machine."""
@@ -113,6 +160,14 @@ class ServeOptions:
     memory_limit: int = 256 << 20
     """Bytes of buffers."""
     max_connections: int = 1024
+    staging: tuple[str, int] | None = None
+    """Folder and most bytes of the data that clients stage; None: they stage none."""
+    cache: int = 0
+    """Bytes of memory for what comes from addresses."""
+    cache_local: bool = False
+    """Whether files of this machine are kept in that memory, too."""
+    cache_disk: tuple[str, int] | None = None
+    """A folder for what comes from addresses, and its most bytes."""
 
 
 class Serving:
@@ -120,8 +175,9 @@ class Serving:
 
     def __init__(self, native: _core.PageServer, options: ServeOptions, folder: Path) -> None:
         self._native, self._folder = native, folder
-        self._tokens = tokens.listed(folder)
+        self._tokens = tokens.listed(folder), tokens.stagers(folder)
         self.names = options.names
+        self.staging = options.staging
         self.address = native.address
         self.fingerprint = native.fingerprint
 
@@ -152,12 +208,16 @@ class Serving:
 
     def read_tokens(self) -> bool:
         """Takes over changes of the file of tokens. Returns whether there were any."""
-        now = tokens.listed(self._folder)
+        now = tokens.listed(self._folder), tokens.stagers(self._folder)
         if now == self._tokens:
             return False
-        self._native.set_tokens(now)
+        self._native.set_tokens(*now)
         self._tokens = now
         return True
+
+    def take_notice(self) -> str | None:
+        """What the folder of `cache_disk` has to say, once."""
+        return self._native.take_notice()
 
     def stop(self) -> None:
         """Finishes replies under way, and ends."""
@@ -175,6 +235,7 @@ def start(options: ServeOptions) -> Serving:
     tls = options.tls if options.tls is not None else not is_this_machine(options.listen)
     host = options.listen.rpartition(":")[0].strip("[]")
     hosts = sorted({socket.getfqdn(), socket.gethostname(), "localhost", *([] if ":" in host else [host])})
+    ssh.ensure([path for _, path in options.names])
     document = {
         "names": options.names,
         "listen": options.listen,
@@ -182,9 +243,14 @@ def start(options: ServeOptions) -> Serving:
         "hosts": hosts,
         "certificate": options.certificate if tls else None,
         "tokens": tokens.listed(folder),
+        "staging": options.staging,
+        "stagers": tokens.stagers(folder),
         "rate": options.rate,
         "rate_per_client": options.rate_per_client,
         "memory_limit": options.memory_limit,
         "max_connections": options.max_connections,
+        "cache": options.cache,
+        "cache_local": options.cache_local,
+        "cache_disk": options.cache_disk,
     }
     return Serving(_core.PageServer(json.dumps(document)), options, folder)

@@ -209,7 +209,13 @@ impl Chunks {
             ChunkLocation::Shards { index: array, grid } => {
                 let (shard, slot) = self.split(grid, at);
                 let wanted = PageId::new(*array, 0, shard);
-                let Some(bytes) = index(wanted) else { return ChunkExtent::Need(wanted) };
+                let Some(bytes) = index(wanted) else {
+                    // A codec makes few chunks longer, and none by much.
+                    let longest = self.shape.chunk_bytes() + self.shape.chunk_bytes() / 4 + 1024;
+                    let longest = usize::try_from(longest).unwrap_or(usize::MAX);
+                    self.folder.want_entry(shard, slot as usize * ENTRY, longest);
+                    return ChunkExtent::Need(wanted);
+                };
                 // SAFETY: as above.
                 let bytes = unsafe { &*bytes };
                 let words = bytes.get(slot as usize * ENTRY..).and_then(|b| b.as_chunks::<8>().0.first_chunk::<2>());

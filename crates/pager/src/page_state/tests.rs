@@ -13,7 +13,10 @@ const PAGE: usize = 4096;
 
 /// Keeps reads until the test ends them.
 #[derive(Default)]
-struct HeldSource(Mutex<Vec<(u64, Arc<dyn Completion>)>>);
+struct HeldSource {
+    reads: Mutex<Vec<(u64, Arc<dyn Completion>)>>,
+    withdrawn: Mutex<Vec<u64>>,
+}
 
 impl Source for HeldSource {
     fn describe(&self) -> String {
@@ -23,7 +26,10 @@ impl Source for HeldSource {
         Ok(u64::MAX)
     }
     fn submit(&self, batch: Vec<Read>, done: &Arc<dyn Completion>) {
-        self.0.lock().unwrap().extend(batch.into_iter().map(|read| (read.token, done.clone())));
+        self.reads.lock().unwrap().extend(batch.into_iter().map(|read| (read.token, done.clone())));
+    }
+    fn withdraw(&self, tokens: &[u64], _: &Arc<dyn Completion>) {
+        self.withdrawn.lock().unwrap().extend(tokens);
     }
 }
 
@@ -148,7 +154,7 @@ impl Bench {
 
     /// Ends the one read that the source has.
     fn end_read(&self, result: Result<(), PageErrorKind>) {
-        let (token, done) = self.held.0.lock().unwrap().pop().expect("the source has a read");
+        let (token, done) = self.held.reads.lock().unwrap().pop().expect("the source has a read");
         done.complete(token, result);
     }
 
@@ -224,6 +230,27 @@ fn read_pages() -> HashSet<(PageState, PageState)> {
     assert!(matches!(worker.page(p(3)), Lookup::Failed(_)));
     b.pager.forget_failures();
     b.is(&[(p(3), Absent)]);
+    // Its read is withdrawn, but another task asks for the page before it ends.
+    b.held.withdrawn.lock().unwrap().clear();
+    for is_wanted in [true, false] {
+        let wake = b.request(&[p(4)]);
+        b.is(&[(p(4), Reading)]);
+        assert_eq!(*b.held.withdrawn.lock().unwrap(), [] as [u64; 0]);
+        b.pager.cancel(&wake);
+        let reads = b.held.reads.lock().unwrap().iter().map(|read| read.0).collect::<Vec<_>>();
+        assert_eq!(std::mem::take(&mut *b.held.withdrawn.lock().unwrap()), reads);
+        if is_wanted {
+            b.request(&[p(4)]);
+            b.end_read(Err(PageErrorKind::Withdrawn));
+            b.is(&[(p(4), Reading)]);
+            b.end_read(Ok(()));
+            while b.pager.work() {}
+            assert_eq!(b.pager.give_back_pages(&[p(4)]), 1);
+        } else {
+            b.end_read(Err(PageErrorKind::Withdrawn));
+        }
+        b.is(&[(p(4), Absent)]);
+    }
     // No read, no translation, no page.
     let [fill, unlocatable, undecodable] =
         [Kind::Fill, Kind::Unlocatable, Kind::Undecodable].map(|kind| page(b.array(kind, PAGE), 0));

@@ -3,6 +3,7 @@
 use crate::error::PageErrorKind;
 use std::collections::HashMap;
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 /// The version of a file, as its place says it.
@@ -43,16 +44,6 @@ pub trait VersionPin: Send + Sync {
     /// # Errors
     /// [`PageErrorKind::Changed`] names both versions.
     fn check(&self, seen: &FileVersion) -> Result<(), PageErrorKind>;
-    /// The error of a file that is missing. One that was there has changed, and nothing may stand in for it: a chunk
-    /// that was never there is filled.
-    fn missing(&self) -> PageErrorKind {
-        let was = match (self.expected(), self.digest()) {
-            (Some(was), _) => was.to_string(),
-            (None, Some(_)) => "there at the first read".to_owned(),
-            (None, None) => return PageErrorKind::Missing,
-        };
-        PageErrorKind::Changed { was, is: "deleted".to_owned() }
-    }
 }
 
 /// The pin of one file.
@@ -80,11 +71,52 @@ impl VersionPin for FilePin {
     }
 }
 
+/// A pin that keeps the version of the replies.
+pub struct SeenPin {
+    inner: Arc<dyn VersionPin>,
+    seen: OnceLock<FileVersion>,
+}
+
+impl SeenPin {
+    /// Over another pin, which checks.
+    pub fn new(inner: Arc<dyn VersionPin>) -> Self {
+        Self { inner, seen: OnceLock::new() }
+    }
+
+    /// The version of the first reply.
+    pub fn seen(&self) -> Option<&FileVersion> {
+        self.seen.get()
+    }
+
+    /// A reply had this version, which was checked elsewhere.
+    pub fn note(&self, version: &FileVersion) {
+        self.seen.get_or_init(|| version.clone());
+    }
+}
+
+impl VersionPin for SeenPin {
+    fn expected(&self) -> Option<FileVersion> {
+        self.inner.expected()
+    }
+
+    fn digest(&self) -> Option<u64> {
+        self.inner.digest()
+    }
+
+    fn check(&self, seen: &FileVersion) -> Result<(), PageErrorKind> {
+        self.inner.check(seen)?;
+        self.note(seen);
+        Ok(())
+    }
+}
+
 /// The pins of many files, by number: a digest of 8 bytes each. A conditional request needs the whole version, so
 /// replies are compared here.
 #[derive(Default)]
 pub struct PinTable {
     digests: Mutex<HashMap<u64, u64, BuildHasherDefault<DefaultHasher>>>,
+    /// Bytes on the heap.
+    bytes: AtomicU64,
 }
 
 impl PinTable {
@@ -95,8 +127,7 @@ impl PinTable {
 
     /// Bytes on the heap.
     pub fn bytes(&self) -> u64 {
-        let digests = self.digests.lock().unwrap_or_else(PoisonError::into_inner);
-        digests.capacity() as u64 * 24
+        self.bytes.load(Relaxed)
     }
 }
 
@@ -118,7 +149,9 @@ impl VersionPin for NumberedPin {
     fn check(&self, seen: &FileVersion) -> Result<(), PageErrorKind> {
         let digest = seen.digest();
         let mut digests = self.table.digests.lock().unwrap_or_else(PoisonError::into_inner);
-        if *digests.entry(self.number).or_insert(digest) == digest {
+        let pinned = *digests.entry(self.number).or_insert(digest);
+        self.table.bytes.store(digests.capacity() as u64 * 24, Relaxed);
+        if pinned == digest {
             return Ok(());
         }
         let was = "another version at the first read".to_owned();

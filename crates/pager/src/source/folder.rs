@@ -8,16 +8,22 @@
 
 use super::engine::Op;
 use super::file::{FileHandle, FileSet};
+use super::indexed::{put, IndexedExtents, WantedEntry};
 use super::threads;
-use super::{Buffer, Completion, Read, ReadForm, Source};
+use super::{Completion, Read, ReadForm, Source};
 use crate::error::PageErrorKind;
-use crate::place::{self, FileKind, FileRef, FileStat, PinTable, Place};
+use crate::place::{self, FileKind, FileRef, FileStat, IndexedExtent, PinTable, Place};
 use std::collections::HashMap;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering::AcqRel};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Size of a file, and its index: all of it, or fewer bytes of a shorter file.
+type FoundIndex = Result<(u64, Vec<u8>), PageErrorKind>;
+/// Receives an index; `None` if it must be read by itself.
+type IndexRead = Box<dyn FnOnce(Option<FoundIndex>) + Send>;
 
 /// The files of a [`Folder`].
 pub trait FileNames: Send + Sync {
@@ -143,7 +149,7 @@ enum FolderFiles {
     /// Local ones. `serial` is the number of the first among all open files.
     Local { files: Arc<FileSet>, serial: u64 },
     /// Those of one place.
-    Remote { place: Arc<dyn Place>, pins: Arc<PinTable> },
+    Remote { place: Arc<dyn Place>, pins: Arc<PinTable>, extents: Arc<IndexedExtents> },
 }
 
 impl FileSet {
@@ -154,7 +160,7 @@ impl FileSet {
     pub fn folder(this: &Arc<Self>, names: Arc<dyn FileNames>) -> io::Result<Arc<Folder>> {
         let first = if names.count() > 0 { names.path(0) } else { PathBuf::new() };
         let files = match place::of(&first).map_err(PageErrorKind::into_io)? {
-            Some(place) => FolderFiles::Remote { place, pins: Arc::default() },
+            Some(place) => FolderFiles::Remote { place, pins: Arc::default(), extents: Arc::default() },
             None => FolderFiles::Local { files: this.clone(), serial: this.take_serials(names.count()) },
         };
         Folder::new(files, names).map(Arc::new)
@@ -197,6 +203,48 @@ impl Folder {
     /// a file shorter than its index, is zeros.
     pub fn index(&self, number: u64) -> u64 {
         INDEXES + self.place(number)
+    }
+
+    /// A page needs the extent that an entry of a file's index names, and the index is not known. A place that can
+    /// do so gives the extent together with the index. `at`: the entry's first byte in the index. `longest`: most
+    /// bytes of the extent.
+    pub fn want_entry(&self, number: u64, at: usize, longest: usize) {
+        if let FolderFiles::Remote { extents, .. } = &self.files {
+            extents.want(number, WantedEntry { at, longest });
+        }
+    }
+
+    /// Asks for an index together with the extent that is wanted of it. Gives `then` back if nothing is wanted, or if
+    /// the place cannot do it. `then` gets the size of the file and the index, or `None` to read it by other means.
+    fn follow(&self, number: u64, index: FileIndex, then: IndexRead) -> Result<(), IndexRead> {
+        let FolderFiles::Remote { place, pins, extents } = &self.files else { return Err(then) };
+        let Some(entry) = extents.take(number) else { return Err(then) };
+        let file = FileRef { path: self.names.path(number).into(), base: 0, pin: pins.file(number) };
+        let wanted =
+            IndexedExtent { index_len: index.len, at_end: index.at_end, entry: entry.at, longest: entry.longest };
+        // The place may give it back.
+        let then = Arc::new(Mutex::new(Some(then)));
+        let (told, kept) = (then.clone(), extents.clone());
+        let answer = move |found: Result<place::FoundExtent, PageErrorKind>| {
+            let Some(then) = told.lock().unwrap_or_else(PoisonError::into_inner).take() else { return };
+            match found {
+                Ok(found) => {
+                    kept.put(number, entry, found.extent);
+                    then(Some(Ok((found.version.size, found.index))));
+                }
+                Err(kind) => {
+                    kept.put(number, entry, None);
+                    // Only a plain read says which bytes a file lacks.
+                    then(if matches!(kind, PageErrorKind::Decode(_)) { None } else { Some(Err(kind)) });
+                }
+            }
+        };
+        if place.indexed(&file, &wanted, Box::new(answer)) {
+            return Ok(());
+        }
+        extents.put(number, entry, None);
+        let back = then.lock().unwrap_or_else(PoisonError::into_inner).take();
+        back.map_or(Ok(()), Err)
     }
 
     /// Completes a read at a place of [`Self::index`].
@@ -244,10 +292,36 @@ impl Folder {
                     told(read().map_err(|e| missing_link(&path, &e)));
                 }));
             }
-            FolderFiles::Remote { place, pins } => {
+            FolderFiles::Remote { place, pins, .. } => {
                 let file = FileRef { path: path.into(), base: 0, pin: pins.file(number) };
-                place::read_part(place, file, index.at_end, index.len, Box::new(told));
+                let place = place.clone();
+                let plain = move |found: Option<FoundIndex>| match found {
+                    Some(found) => told(found),
+                    None => place::read_part(&place, file, index.at_end, index.len, Box::new(told)),
+                };
+                if let Err(plain) = self.follow(number, index, Box::new(plain)) {
+                    plain(None);
+                }
             }
+        }
+    }
+
+    /// Completes a read of a whole index at the begin of a remote file.
+    fn read_first_index(&self, number: u64, index: FileIndex, read: Read, done: &Arc<dyn Completion>) {
+        let FolderFiles::Remote { place, pins, .. } = &self.files else { return };
+        let file = FileRef { path: self.names.path(number).into(), base: self.place(number), pin: pins.file(number) };
+        let (place, done) = (place.clone(), done.clone());
+        let plain = move |found: Option<FoundIndex>| match found {
+            Some(Ok((_, bytes))) if bytes.len() == read.len() => {
+                // SAFETY: the buffers are this read's until it is completed, and nothing else writes to them.
+                unsafe { put(&read.buffers, 0, &bytes) };
+                done.complete(read.token, Ok(()));
+            }
+            Some(Err(kind)) => done.complete(read.token, Err(kind)),
+            Some(Ok(_)) | None => place.submit(&file, vec![read], &done),
+        };
+        if let Err(plain) = self.follow(number, index, Box::new(plain)) {
+            plain(None);
         }
     }
 
@@ -268,7 +342,7 @@ impl Folder {
             };
             return done.complete(read.token, Err(kind));
         }
-        if let FolderFiles::Remote { place, pins } = &self.files {
+        if let FolderFiles::Remote { place, pins, .. } = &self.files {
             let (paths, done) = ((first..last).map(|number| self.names.path(number)).collect(), done.clone());
             let pins = pins.clone();
             let told = move |mut answers: Vec<Result<FileStat, PageErrorKind>>| {
@@ -332,24 +406,6 @@ struct FolderStat {
 // SAFETY: each thread writes its own bytes of the buffers, which belong to the read until the last thread completes it.
 unsafe impl Sync for FolderStat {}
 
-/// Writes `bytes` at place `at` of the joined buffers, as far as they reach.
-///
-/// # Safety
-/// The buffers are valid, and no other thread accesses those bytes.
-unsafe fn put(buffers: &[Buffer], at: i64, bytes: &[u8]) {
-    let mut begin = 0i64;
-    for b in buffers {
-        let end = begin + b.len as i64;
-        let (from, to) = (at.max(begin), (at + bytes.len() as i64).min(end));
-        if from < to && !b.is_hole() {
-            let part = &bytes[(from - at) as usize..(to - at) as usize];
-            // SAFETY: `from` and `to` are between the begin and the end of the buffer.
-            unsafe { std::ptr::copy_nonoverlapping(part.as_ptr(), b.ptr.add((from - begin) as usize), part.len()) };
-        }
-        begin = end;
-    }
-}
-
 impl Source for Folder {
     fn describe(&self) -> String {
         self.names.describe()
@@ -403,7 +459,7 @@ impl Source for Folder {
     fn held_bytes(&self) -> Option<u64> {
         match &self.files {
             FolderFiles::Local { .. } => None,
-            FolderFiles::Remote { pins, .. } => Some(pins.bytes()),
+            FolderFiles::Remote { pins, extents, .. } => Some(pins.bytes() + extents.bytes()),
         }
     }
 
@@ -439,8 +495,28 @@ impl Source for Folder {
         }
         let (files, serial) = match &self.files {
             FolderFiles::Local { files, serial } => (files, *serial),
-            FolderFiles::Remote { place, pins } => {
-                for (number, reads) in by_file {
+            FolderFiles::Remote { place, pins, extents } => {
+                for (number, mut reads) in by_file {
+                    let begin = self.place(number);
+                    reads.retain(|read| {
+                        let here = extents.fill(number, read.offset - begin, read);
+                        if here {
+                            done.complete(read.token, Ok(()));
+                        }
+                        !here
+                    });
+                    // An index at the begin of a file is a read like others.
+                    if let Some(index) = self.names.index().filter(|index| !index.at_end) {
+                        let (indexes, others): (Vec<Read>, Vec<Read>) =
+                            reads.into_iter().partition(|read| read.offset == begin && read.len() == index.len);
+                        reads = others;
+                        for read in indexes {
+                            self.read_first_index(number, index, read, done);
+                        }
+                    }
+                    if reads.is_empty() {
+                        continue;
+                    }
                     let path = self.names.path(number).into();
                     let file = FileRef { path, base: self.place(number), pin: pins.file(number) };
                     place.submit(&file, reads, done);

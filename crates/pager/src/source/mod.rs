@@ -11,6 +11,7 @@ mod engine;
 pub mod file;
 pub mod folder;
 pub(crate) mod helpers;
+mod indexed;
 pub mod memory;
 pub mod simulated;
 #[cfg(test)]
@@ -93,6 +94,10 @@ impl Read {
 pub trait Completion: Send + Sync {
     /// Called exactly once for each read, from any thread. `Ok` means that every byte arrived.
     fn complete(&self, token: u64, result: Result<(), PageErrorKind>);
+    /// The same for several reads, for less than as many calls cost.
+    fn complete_all(&self, results: Vec<(u64, Result<(), PageErrorKind>)>) {
+        results.into_iter().for_each(|(token, result)| self.complete(token, result));
+    }
     /// Called when something happens to a read at a server, before its completion.
     fn note(&self, token: u64, note: ReadNote<'_>) {
         let _ = (token, note);

@@ -14,7 +14,10 @@ use super::notes::NameNote;
 use super::readers::{part, HitJob, Scratch};
 use super::state::HitPiece;
 use pager::error::PageErrorKind;
-use pager::place::{Entry, FileKind, FileRef, FileStat, FileVersion, Looked, Place, TailRead, VersionPin};
+use pager::place::{
+    Entry, ExtentRead, FileKind, FileRef, FileStat, FileVersion, FoundExtent, IndexedExtent, Looked, Place, SeenPin,
+    TailRead, VersionPin,
+};
 use pager::source::{Buffer, Completion, Read, ReadClass, ReadForm, ReadNote};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -104,6 +107,21 @@ fn ranges(buffers: &[Buffer], from: u64, end: u64) -> Vec<(u64, u64)> {
 }
 
 impl CachedFiles {
+    /// Those of these reads that the place has, by the batches in which it got them.
+    fn reads_at_place(&self, tokens: &[u64], done: &Arc<dyn Completion>) -> Vec<(Vec<u64>, Arc<dyn Completion>)> {
+        let at_place: Vec<Arc<StoringCompletion>> = lock(&self.at_place).iter().filter_map(Weak::upgrade).collect();
+        let mut found: Vec<(Vec<u64>, Arc<dyn Completion>)> = Vec::new();
+        for batch in at_place.into_iter().filter(|batch| Arc::ptr_eq(&batch.done, done)) {
+            let reads = lock(&batch.kept);
+            let theirs: Vec<u64> = tokens.iter().copied().filter(|token| reads.0.contains_key(token)).collect();
+            drop(reads);
+            if !theirs.is_empty() {
+                found.push((theirs, batch));
+            }
+        }
+        found
+    }
+
     fn missing_here(&self, path: &Path) -> PageErrorKind {
         let last = format!("{} is not in the disk cache", shown(path));
         PageErrorKind::Unreachable { server: self.name.clone(), tried: "offline".into(), last }
@@ -211,7 +229,7 @@ impl CachedFiles {
             digest,
             base: file.base,
             first: file.pin.digest().is_none(),
-            pin: Arc::new(SeenPin { inner: file.pin.clone(), seen: OnceLock::new() }),
+            pin: Arc::new(SeenPin::new(file.pin.clone())),
             noted: OnceLock::new(),
             kept: Mutex::new(kept),
             start: Instant::now(),
@@ -228,7 +246,7 @@ impl CachedFiles {
         let told = then.clone();
         let store = move |found: Result<(FileVersion, Vec<u8>), PageErrorKind>| {
             if let Ok((version, bytes)) = &found {
-                storing.pin.seen.get_or_init(|| version.clone());
+                storing.pin.note(version);
                 let mut copy = bytes.clone();
                 let buffers = [Buffer { ptr: copy.as_mut_ptr(), len: copy.len() }];
                 storing.store(version.size.saturating_sub(bytes.len() as u64), &buffers, u64::MAX);
@@ -243,6 +261,28 @@ impl CachedFiles {
             let own = lock(&then).take();
             own.unwrap_or(back)
         })
+    }
+
+    /// Reads an index and an extent of a file that the cache has nothing of.
+    fn fetch_indexed(self: &Arc<Self>, file: &FileRef, digest: u64, wanted: &IndexedExtent, then: ExtentRead) -> bool {
+        let storing = self.storing(file, digest, FetchedReads(HashMap::new()), Arc::new(NoCompletion));
+        let asked = FileRef { pin: storing.pin.clone(), ..file.clone() };
+        let wanted = *wanted;
+        let store = move |found: Result<FoundExtent, PageErrorKind>| {
+            if let Ok(found) = &found {
+                storing.pin.note(&found.version);
+                let len = found.index.len() as u64;
+                let index_at = if wanted.at_end { found.version.size.saturating_sub(len) } else { 0 };
+                let extent = found.extent.as_ref().map(|(at, bytes)| (*at, bytes));
+                for (at, bytes) in [(index_at, &found.index)].into_iter().chain(extent) {
+                    let mut copy = bytes.clone();
+                    storing.store(at, &[Buffer { ptr: copy.as_mut_ptr(), len: copy.len() }], u64::MAX);
+                }
+            }
+            storing.note_first(matches!(found, Err(PageErrorKind::Missing)));
+            then(found);
+        };
+        self.inner.indexed(&asked, &wanted, Box::new(store))
     }
 
     fn note(&self, path: &Path, answer: &Result<FileStat, PageErrorKind>) {
@@ -312,28 +352,6 @@ impl CachedFiles {
     }
 }
 
-/// A pin that keeps the version of the replies.
-struct SeenPin {
-    inner: Arc<dyn VersionPin>,
-    seen: OnceLock<FileVersion>,
-}
-
-impl VersionPin for SeenPin {
-    fn expected(&self) -> Option<FileVersion> {
-        self.inner.expected()
-    }
-
-    fn digest(&self) -> Option<u64> {
-        self.inner.digest()
-    }
-
-    fn check(&self, seen: &FileVersion) -> Result<(), PageErrorKind> {
-        self.inner.check(seen)?;
-        self.seen.get_or_init(|| seen.clone());
-        Ok(())
-    }
-}
-
 /// The place in the file and the buffers of reads, by token.
 struct FetchedReads(HashMap<u64, (u64, Vec<Buffer>)>);
 
@@ -357,7 +375,7 @@ impl StoringCompletion {
     fn store(&self, from: u64, buffers: &[Buffer], end: u64) {
         let place = &self.place;
         // Without a tag two versions may be taken for one.
-        let version = self.pin.seen.get().cloned().or_else(|| self.pin.expected()).filter(|v| !v.tag.is_empty());
+        let version = self.pin.seen().cloned().or_else(|| self.pin.expected()).filter(|v| !v.tag.is_empty());
         let Some(version) = version else { return };
         let len = buffers.iter().map(|b| b.len).sum();
         // Also where the server is faster now: what was read is there for work without it.
@@ -387,7 +405,7 @@ impl StoringCompletion {
         if !self.first {
             return;
         }
-        let seen = self.pin.seen.get().cloned();
+        let seen = self.pin.seen().cloned();
         let stat = seen.map(|version| Ok(FileStat { kind: FileKind::File, version, modified_ns: 0 }));
         if let Some(news) = stat.or(missing.then_some(Err(PageErrorKind::Missing))) {
             self.noted.get_or_init(|| self.place.note(&self.path, &news));
@@ -478,16 +496,22 @@ impl Place for CachedPlace {
             let promoted = waiting.reads.iter_mut().filter(|read| tokens.contains(&read.token));
             promoted.for_each(|read| read.class = ReadClass::Demand);
         }
-        let at_place: Vec<Arc<StoringCompletion>> = lock(&self.0.at_place).iter().filter_map(Weak::upgrade).collect();
-        for batch in at_place.into_iter().filter(|batch| Arc::ptr_eq(&batch.done, done)) {
-            let theirs: Vec<u64> = {
-                let kept = lock(&batch.kept);
-                tokens.iter().copied().filter(|token| kept.0.contains_key(token)).collect()
-            };
-            if !theirs.is_empty() {
-                let batch: Arc<dyn Completion> = batch;
-                self.0.inner.promote(&theirs, &batch);
-            }
+        for (theirs, batch) in self.0.reads_at_place(tokens, done) {
+            self.0.inner.promote(&theirs, &batch);
+        }
+    }
+
+    fn withdraw(&self, tokens: &[u64], done: &Arc<dyn Completion>) {
+        let mut ended = Vec::new();
+        for waiting in lock(&self.0.first).values_mut().flatten().filter(|w| Arc::ptr_eq(&w.done, done)) {
+            let all = std::mem::take(&mut waiting.reads).into_iter();
+            let (withdrawn, others) = all.partition(|read| tokens.contains(&read.token));
+            waiting.reads = others;
+            ended.extend::<Vec<Read>>(withdrawn);
+        }
+        done.complete_all(ended.iter().map(|read| (read.token, Err(PageErrorKind::Withdrawn))).collect());
+        for (theirs, batch) in self.0.reads_at_place(tokens, done) {
+            self.0.inner.withdraw(&theirs, &batch);
         }
     }
 
@@ -502,6 +526,18 @@ impl Place for CachedPlace {
         }
         self.0.cache.missed();
         self.0.fetch_tail(file, digest, len, then)
+    }
+
+    fn indexed(&self, file: &FileRef, wanted: &IndexedExtent, then: ExtentRead) -> bool {
+        if !self.0.offline && !self.0.cache.is_usable() {
+            return self.0.inner.indexed(file, wanted, then);
+        }
+        let digest = DiskCache::file(&self.0.name, &file.path);
+        if self.0.offline || self.0.cache.has_any(digest) {
+            return false;
+        }
+        self.0.cache.missed();
+        self.0.fetch_indexed(file, digest, wanted, then)
     }
 
     fn look(&self, paths: Vec<PathBuf>, then: Looked) {

@@ -32,6 +32,9 @@ pub(super) trait LineJob: Send {
         let _ = (tokens, done);
         false
     }
+
+    /// Nobody waits for it, and it is dropped next.
+    fn withdraw(&mut self) {}
 }
 
 type BoxedJob = Box<dyn LineJob>;
@@ -153,6 +156,21 @@ impl ServerLine {
         let started = self.start(&mut queue);
         drop(queue);
         self.spawn(started);
+    }
+
+    /// Ends reads that nobody waits for, if they have not begun. Others go on: to end one costs its connection.
+    pub(super) fn withdraw(&self, tokens: &[u64], done: &Arc<dyn Completion>) {
+        let mut queue = self.queue();
+        let mut withdrawn = Vec::new();
+        let QueuedJobs { demand, prefetch, .. } = &mut *queue;
+        for jobs in [demand, prefetch] {
+            let all = std::mem::take(jobs).into_iter();
+            let (of_them, others) = all.partition::<VecDeque<_>, _>(|job| job.is_one_of(tokens, done));
+            *jobs = others;
+            withdrawn.extend(of_them);
+        }
+        drop(queue);
+        withdrawn.into_iter().for_each(|mut job| job.withdraw());
     }
 
     /// Counts the runners that may start now.

@@ -120,6 +120,10 @@ impl Place for HttpPlace {
         self.0.promote(tokens, done);
     }
 
+    fn withdraw(&self, tokens: &[u64], done: &Arc<dyn Completion>) {
+        self.0.withdraw(tokens, done);
+    }
+
     fn tail(&self, file: &FileRef, len: usize, then: TailRead) -> Result<(), TailRead> {
         // Azure has no ranges that count from the end.
         if self.0.origin.kind().0 == StoreKind::Azure || len == 0 {

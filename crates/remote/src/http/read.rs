@@ -79,6 +79,10 @@ impl LineJob for ReadJob {
         let same = |known: &Arc<dyn Completion>| std::ptr::addr_eq(Arc::as_ptr(known), Arc::as_ptr(done));
         self.owed.0.as_ref().is_some_and(|(token, known)| same(known) && tokens.contains(token))
     }
+
+    fn withdraw(&mut self) {
+        self.owed.pay(Err(PageErrorKind::Withdrawn));
+    }
 }
 
 /// Fills buffers in their order.
@@ -279,7 +283,11 @@ impl Wanted<'_> {
         }
     }
 
+    /// A file that was there is not missing: it changed, and nothing may stand in for it.
     fn missing(&self) -> AttemptFault {
-        self.target.pin.missing().into()
+        match self.target.pin.expected() {
+            Some(was) => PageErrorKind::Changed { was: was.to_string(), is: "deleted".into() }.into(),
+            None => PageErrorKind::Missing.into(),
+        }
     }
 }

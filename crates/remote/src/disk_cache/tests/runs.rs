@@ -19,6 +19,7 @@ struct Asked {
     inner: Arc<dyn Place>,
     tails: Mutex<usize>,
     promoted: Mutex<Vec<u64>>,
+    withdrawn: Mutex<Vec<u64>>,
     /// Reads that wait.
     held: Mutex<Vec<(Read, Arc<dyn Completion>)>>,
     /// Checks that wait.
@@ -28,9 +29,9 @@ struct Asked {
 
 impl Asked {
     fn new(inner: Arc<dyn Place>, hold: bool) -> Arc<Self> {
-        let (tails, promoted) = (Mutex::default(), Mutex::default());
+        let (tails, promoted, withdrawn) = (Mutex::default(), Mutex::default(), Mutex::default());
         let (held, looks) = (Mutex::default(), Mutex::default());
-        Arc::new(Self { inner, tails, promoted, held, looks, hold })
+        Arc::new(Self { inner, tails, promoted, withdrawn, held, looks, hold })
     }
 }
 
@@ -59,6 +60,9 @@ impl Place for Asked {
             assert!(held.iter().any(|(read, d)| read.token == *token && Arc::ptr_eq(d, done)), "by its own names");
         }
         self.promoted.lock().unwrap().extend(tokens);
+    }
+    fn withdraw(&self, tokens: &[u64], _: &Arc<dyn Completion>) {
+        self.withdrawn.lock().unwrap().extend(tokens);
     }
     fn tail(&self, file: &FileRef, len: usize, then: TailRead) -> Result<(), TailRead> {
         if file.path.to_string_lossy().contains("refuse") {
@@ -128,7 +132,7 @@ fn the_end_of_a_file_is_read_once() {
 }
 
 #[test]
-fn promotions_and_notes_pass_through() {
+fn promotions_withdrawals_and_notes_pass_through() {
     struct Notes(Mutex<Vec<u64>>);
     impl Completion for Notes {
         fn complete(&self, _: u64, _: Result<(), PageErrorKind>) {}
@@ -154,6 +158,8 @@ fn promotions_and_notes_pass_through() {
     let done: Arc<dyn Completion> = mine.clone();
     place.promote(&[2, 3, 9], &done);
     assert_eq!(*asked.promoted.lock().unwrap(), [2], "3 is another's");
+    place.withdraw(&[1, 3, 9], &done);
+    assert_eq!(*asked.withdrawn.lock().unwrap(), [1], "3 is another's");
     assert_eq!((mine.0.lock().unwrap().clone(), other.0.lock().unwrap().clone()), (vec![1, 2], vec![1, 3]));
     for (read, done) in asked.held.lock().unwrap().drain(..) {
         done.complete(read.token, Err(PageErrorKind::Missing));
@@ -163,7 +169,7 @@ fn promotions_and_notes_pass_through() {
 }
 
 #[test]
-fn what_waits_for_a_check_is_promoted_before_it_is_asked_for() {
+fn what_waits_for_a_check_is_promoted_or_withdrawn_before_it_is_asked_for() {
     let at = Setting::new("waiting");
     at.write("a", &[1; 1000]);
     {
@@ -174,17 +180,23 @@ fn what_waits_for_a_check_is_promoted_before_it_is_asked_for() {
     }
     let asked = Asked::new(at.mirror.clone(), true);
     let place = CachedPlace::new(asked.clone(), super::open(&at.folder, super::small()), false);
-    struct Nobody;
-    impl Completion for Nobody {
-        fn complete(&self, _: u64, _: Result<(), PageErrorKind>) {}
+    #[derive(Default)]
+    struct Ends(Mutex<Vec<(u64, Result<(), PageErrorKind>)>>);
+    impl Completion for Ends {
+        fn complete(&self, token: u64, result: Result<(), PageErrorKind>) {
+            self.0.lock().unwrap().push((token, result));
+        }
     }
-    let done: Arc<dyn Completion> = Arc::new(Nobody);
+    let ends = Arc::<Ends>::default();
+    let done: Arc<dyn Completion> = ends.clone();
     let (mut memory, file) = (vec![0u8; 1000], at.file("a"));
-    for token in [1, 2] {
+    for token in [1, 2, 3] {
         let buffers = vec![Buffer { ptr: memory.as_mut_ptr(), len: 500 }];
         place.submit(&file, vec![Read { token, offset: 300, buffers, class: ReadClass::Prefetch }], &done);
     }
     place.promote(&[2], &done);
+    place.withdraw(&[3], &done);
+    assert_eq!(*ends.0.lock().unwrap(), [(3, Err(PageErrorKind::Withdrawn))]);
     let mut looks = std::mem::take(&mut *asked.looks.lock().unwrap());
     assert_eq!(looks.len(), 1, "one check for both");
     let (paths, then) = looks.remove(0);

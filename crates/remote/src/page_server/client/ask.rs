@@ -3,7 +3,7 @@
 use super::super::wire::{write_ranges, Op, Range, Request, Urgency, MOST_NAME, MOST_REQUEST_BODY};
 use super::address::name_of;
 use pager::place::FileRef;
-use pager::source::{Buffer, Completion, Read, ReadClass};
+use pager::source::{Buffer, Completion, Read, ReadClass, ReadNote, ReadStep};
 use pager::PageErrorKind;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
@@ -18,11 +18,14 @@ pub(super) type Then = Box<dyn FnOnce(Result<Vec<u8>, PageErrorKind>) + Send>;
 
 /// Its subject.
 pub(super) enum What {
-    /// Bytes of a file, into the pager's buffers.
-    Read { file: FileRef, read: Read, done: Arc<dyn Completion> },
+    /// Bytes of a file, into the pager's buffers. `whole`: the longer read of which this is a part.
+    Read { file: FileRef, read: Read, done: Arc<dyn Completion>, whole: Option<WholeRead> },
     /// Anything else.
     Told { request: Request, body: Vec<u8>, file: Option<FileRef>, then: Then },
 }
+
+/// The token of a read, and what receives its completion.
+pub(super) type WholeRead = (u64, Arc<dyn Completion>);
 
 /// See the module.
 pub(super) struct Ask {
@@ -49,21 +52,56 @@ impl Ask {
 
     /// The asks for a read, which has bytes.
     pub(super) fn reads(file: &FileRef, read: Read, done: &Arc<dyn Completion>) -> Vec<Self> {
-        let ask = |read: Read, done: &Arc<dyn Completion>| {
+        let ask = |read: Read, done: &Arc<dyn Completion>, whole: Option<WholeRead>| {
             let bytes = read.len() as u64;
-            Self::new(What::Read { file: file.clone(), read, done: done.clone() }, bytes)
+            Self::new(What::Read { file: file.clone(), read, done: done.clone(), whole }, bytes)
         };
         if read.len() <= MOST_PART {
-            return vec![ask(read, done)];
+            return vec![ask(read, done, None)];
         }
+        let token = read.token;
         let parts = parts(&read);
         let all: Arc<dyn Completion> = Arc::new(PartsOfRead {
-            token: read.token,
+            token,
             whole: (read.offset, read.offset.saturating_add(read.len() as u64)),
             state: Mutex::new((parts.len(), Ok(()))),
             done: done.clone(),
         });
-        parts.into_iter().map(|part| ask(part, &all)).collect()
+        parts.into_iter().map(|part| ask(part, &all, Some((token, done.clone())))).collect()
+    }
+
+    /// The read that the pager knows.
+    pub(super) fn whole(&self) -> Option<(u64, &Arc<dyn Completion>)> {
+        match &self.what {
+            What::Read { whole: Some((token, done)), .. } => Some((*token, done)),
+            What::Read { read, done, whole: None, .. } => Some((read.token, done)),
+            What::Told { .. } => None,
+        }
+    }
+
+    /// Whether it belongs to one of these reads.
+    pub(super) fn is_of(&self, tokens: &[u64], done: &Arc<dyn Completion>) -> bool {
+        self.whole().is_some_and(|(token, own)| {
+            std::ptr::addr_eq(Arc::as_ptr(own), Arc::as_ptr(done)) && tokens.contains(&token)
+        })
+    }
+
+    /// Tells what happens to it.
+    pub(super) fn note(&self, server: &str, connection: u64, step: ReadStep) {
+        if let Some((token, done)) = self.whole() {
+            done.note(token, ReadNote { server, connection: connection as u32, step });
+        }
+    }
+
+    /// A task waits for it from now on. Whether none did before.
+    pub(super) fn promote(&mut self) -> bool {
+        match &mut self.what {
+            What::Read { read, .. } if read.class == ReadClass::Prefetch => {
+                read.class = ReadClass::Demand;
+                true
+            }
+            _ => false,
+        }
     }
 
     /// A question. `file`: the one whose number belongs into the request.

@@ -8,9 +8,10 @@ use super::credentials::Credentials;
 use super::keeper;
 use super::link::ServerLink;
 use super::options::ClientOptions;
-use super::receive::{LinkError, Receiver, ReplyOutcome};
+use super::receive::{Finish, LinkError, Receiver, ReplyOutcome};
 use super::stream::Stream;
 use super::traffic::Traffic;
+use pager::source::{Completion, ReadStep};
 use pager::PageErrorKind;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
@@ -22,6 +23,10 @@ const STACK_BYTES: usize = 256 << 10;
 /// Pauses between attempts to connect.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+/// Time after which a server that was gone is asked again: the pager forgets failures of servers after as long.
+const OUTAGE: Duration = Duration::from_secs(5);
+/// Time without a byte, within a reply that nobody waits for, after which its connection ends.
+const MOST_PAUSE: Duration = Duration::from_millis(200);
 /// Wrong replies to one ask after which the server is not believed.
 const MOST_FAULTS: u32 = 2;
 
@@ -35,6 +40,9 @@ pub(super) struct HubState {
     /// Whether the server was ever reached.
     reached: bool,
     last: Option<LinkError>,
+    /// When a read last ended because the server was gone, and its error. The reads of a run come in rounds: for a
+    /// while those that follow end at once, where each round would wait the whole deadline.
+    gone: Option<(Instant, PageErrorKind)>,
     random: u64,
     pub(super) closed: bool,
     pub(super) keeper: bool,
@@ -66,6 +74,7 @@ impl Hub {
             next_try: None,
             reached: false,
             last: None,
+            gone: None,
             random,
             closed: false,
             keeper: false,
@@ -93,6 +102,11 @@ impl Hub {
         if state.closed {
             drop(state);
             return asks.into_iter().for_each(|ask| ask.fail(self.closed_error()));
+        }
+        let gone = state.gone.as_ref().filter(|(at, _)| at.elapsed() < OUTAGE);
+        if let Some(kind) = gone.map(|(_, kind)| kind.clone()) {
+            drop(state);
+            return asks.into_iter().for_each(|ask| ask.fail(kind.clone()));
         }
         for ask in asks {
             self.traffic.begin(ask.bytes);
@@ -141,12 +155,57 @@ impl Hub {
         }
         drop(state);
         for (link, batch) in batches {
-            let left = link.send(batch);
+            let left = link.send(batch, &self.server);
             if !left.is_empty() {
                 left.iter().for_each(|ask| link.unassign(ask.bytes));
                 self.put_back(left);
             }
         }
+    }
+
+    /// A task waits now for these reads.
+    pub(super) fn promote(self: &Arc<Self>, tokens: &[u64], done: &Arc<dyn Completion>) {
+        let mut state = self.state();
+        let [demands, prefetches] = &mut state.queues;
+        let (mut promoted, others): (VecDeque<Ask>, VecDeque<Ask>) =
+            std::mem::take(prefetches).into_iter().partition(|ask| ask.is_of(tokens, done));
+        *prefetches = others;
+        for ask in &mut promoted {
+            ask.promote();
+        }
+        let moved = !promoted.is_empty();
+        demands.append(&mut promoted);
+        let links = state.links.clone();
+        drop(state);
+        links.iter().for_each(|link| link.promote(tokens, done));
+        if moved {
+            self.pump();
+        }
+    }
+
+    /// Nobody waits for these reads any more.
+    pub(super) fn withdraw(self: &Arc<Self>, tokens: &[u64], done: &Arc<dyn Completion>) {
+        let mut state = self.state();
+        let mut queued = Vec::new();
+        for queue in &mut state.queues {
+            let all = std::mem::take(queue).into_iter();
+            let (withdrawn, others) = all.partition::<VecDeque<Ask>, _>(|ask| ask.is_of(tokens, done));
+            *queue = others;
+            queued.extend(withdrawn);
+        }
+        self.queued.fetch_sub(queued.len(), Relaxed);
+        let links = state.links.clone();
+        drop(state);
+        let mut sent = Vec::new();
+        for link in links {
+            let (rtt, ..) = self.traffic.state();
+            let withdrawn = link.withdraw(tokens, done, MOST_PAUSE.max(rtt * 3));
+            withdrawn.iter().for_each(|ask| ask.note(&self.server, link.id, ReadStep::Withdrawn));
+            sent.extend(withdrawn);
+        }
+        // The bytes of those that were sent are still under way.
+        queued.iter().for_each(|ask| self.traffic.end(ask.bytes));
+        queued.into_iter().chain(sent).for_each(|ask| ask.fail(PageErrorKind::Withdrawn));
     }
 
     fn put_back(&self, asks: Vec<Ask>) {
@@ -181,15 +240,15 @@ impl Hub {
             Ok((stream, credits)) => {
                 link.set_up(&credits);
                 let mut state = self.state();
-                (state.reached, state.next_try) = (true, None);
+                (state.reached, state.next_try, state.gone) = (true, None, None);
                 drop(state);
                 self.pump();
                 let mut receiver = Receiver::new(&stream, link, &self.server);
-                loop {
+                let error = loop {
                     match receiver.reply() {
                         Ok(None) => {}
                         Ok(Some(outcome)) => {
-                            if let Err(error) = self.outcome(link, &stream, outcome) {
+                            if let Err(error) = self.outcome(link, &stream, outcome, &mut receiver) {
                                 break error;
                             }
                         }
@@ -198,7 +257,9 @@ impl Hub {
                     if self.queued.load(Relaxed) > 0 {
                         self.pump();
                     }
-                }
+                };
+                receiver.complete();
+                error
             }
         };
         self.lost(link, error);
@@ -210,16 +271,25 @@ impl Hub {
         link: &Arc<ServerLink>,
         stream: &Stream,
         outcome: ReplyOutcome,
+        receiver: &mut Receiver<'_>,
     ) -> Result<(), LinkError> {
         if !link.answered.swap(true, Relaxed) {
             self.state().failures = 0;
         }
         match outcome {
-            ReplyOutcome::Done(complete, bytes, sent, elsewhere) => {
+            ReplyOutcome::Done(finish, bytes, sent, elsewhere) => {
                 link.unassign(bytes);
                 self.traffic.answered(bytes, sent, elsewhere, || stream.shortest_trip());
                 self.traffic.end(bytes);
-                complete();
+                match finish {
+                    Finish::Read(read) => receiver.end_read(read),
+                    Finish::Told(then, result) => then(result),
+                }
+                Ok(())
+            }
+            ReplyOutcome::Withdrawn(bytes) => {
+                link.unassign(bytes);
+                self.traffic.end(bytes);
                 Ok(())
             }
             ReplyOutcome::Again(ask) => {
@@ -252,7 +322,8 @@ impl Hub {
 
     /// A connection ended. What it owed is asked again.
     fn lost(self: &Arc<Self>, link: &Arc<ServerLink>, error: LinkError) {
-        let (asks, why) = link.close();
+        let (asks, withdrawn, why) = link.close();
+        withdrawn.into_iter().for_each(|bytes| self.traffic.end(bytes));
         let error = match why {
             Some(why) if !matches!(error, LinkError::Refused(_)) => LinkError::Slow(why),
             _ => error,
@@ -285,6 +356,8 @@ impl Hub {
     /// Asks lost their connection: they wait for another one, or end.
     fn lose(&self, mut asks: Vec<Ask>, error: &LinkError) {
         let now = Instant::now();
+        let sent = asks.iter().filter(|ask| ask.tries > 0);
+        sent.for_each(|ask| ask.note(&self.server, 0, ReadStep::Retried));
         let mut state = self.state();
         let others = state.links.iter().any(|link| link.up.load(Relaxed));
         if !others {
@@ -337,6 +410,10 @@ impl Hub {
             *queue = stay;
             expired.extend(over);
         }
+        let mut is_gone = !expired.is_empty() && !state.links.iter().any(|link| link.up.load(Relaxed));
+        if is_gone {
+            expired.extend(state.queues.iter_mut().flat_map(std::mem::take));
+        }
         self.queued.fetch_sub(expired.len(), Relaxed);
         let last = state.last.clone();
         let attempts = state.failures;
@@ -350,8 +427,23 @@ impl Hub {
                 Some(LinkError::Slow(_)) => PageErrorKind::TimedOut { server, tried, last: text },
                 _ => PageErrorKind::Unreachable { server, tried, last: text },
             };
+            if std::mem::take(&mut is_gone) {
+                self.state().gone = Some((now, kind.clone()));
+            }
             self.fail(ask, kind);
         }
+    }
+
+    /// Whether the server was ever reached.
+    pub(super) fn was_reached(&self) -> bool {
+        self.state().reached
+    }
+
+    /// The last failure, while no connection is up and one has failed.
+    pub(super) fn why_lost(&self) -> Option<String> {
+        let state = self.state();
+        let is_lost = state.failures > 0 && !state.links.iter().any(|link| link.up.load(Relaxed));
+        is_lost.then(|| state.last.as_ref().map_or_else(|| "it has not answered yet".to_owned(), LinkError::text))
     }
 
     /// Whether a demand waits for a connection.

@@ -1,43 +1,31 @@
 //! A server as a place.
 
 use super::super::wire::{
-    read_entries, read_looks, write_names, Op, RemoteKind, Request, State, Via, ViaFound, WireFault, MOST_NAME,
-    MOST_READ, MOST_REQUEST_BODY,
+    read_entries, read_looks, write_names, Op, RemoteKind, Request, State, Via, ViaFound, WireFault, FOUND_BYTES,
+    MOST_NAME, MOST_READ, MOST_REQUEST_BODY,
 };
-use super::address::{name_of, ServerAddress, PLAIN_SCHEME, SCHEME};
-use super::ask::Ask;
+use super::address::{name_of, ServerAddress};
+use super::ask::{Ask, Then};
 use super::credentials::{credentials_for, Credentials};
 use super::files::version_of;
 use super::hub::Hub;
 use super::link::error_of;
 use super::options::ClientOptions;
-use pager::place::{Entry, FileKind, FileRef, FileStat, Looked, Place, VersionPin};
-use pager::source::{Completion, Read, ReadForm, ReadNote};
+use pager::place::{
+    Entry, ExtentRead, FileKind, FileRef, FileStat, FoundExtent, IndexedExtent, Looked, Place, SeenPin,
+};
+use pager::source::{Completion, Read, ReadForm};
 use pager::PageErrorKind;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{mpsc, Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
 
 /// Names of one question.
 const MOST_NAMES: usize = 512;
-/// Time after which a server that was gone is asked again; the pager forgets failures of servers after as long.
-const OUTAGE: Duration = Duration::from_secs(5);
 /// Bytes of the names of one question.
 const MOST_BYTES: usize = MOST_REQUEST_BODY / 2;
 
 static SERVERS: Mutex<Option<HashMap<ServerAddress, Arc<RemotePlace>>>> = Mutex::new(None);
-
-/// The schemes of page servers.
-pub const SCHEMES: [&str; 2] = [SCHEME, PLAIN_SCHEME];
-
-/// Registers the places `farfield://` and `farfield+tcp://`.
-pub fn register(options: ClientOptions) {
-    for scheme in SCHEMES {
-        pager::place::register(scheme, Arc::new(move |url| find(url, options).map(|place| place as Arc<dyn Place>)));
-    }
-}
 
 /// The name in a path. One that is too long for the protocol is an empty one, which is refused as it would be.
 fn sendable(path: &Path) -> &str {
@@ -50,7 +38,7 @@ fn sendable(path: &Path) -> &str {
 }
 
 /// The place of a URL, made at its first use.
-pub(crate) fn find(url: &str, options: ClientOptions) -> Result<Arc<RemotePlace>, PageErrorKind> {
+pub(super) fn find(url: &str, options: ClientOptions) -> Result<Arc<RemotePlace>, PageErrorKind> {
     let address = ServerAddress::of(url).map_err(PageErrorKind::Unsupported)?;
     let mut servers = SERVERS.lock().unwrap_or_else(PoisonError::into_inner);
     let servers = servers.get_or_insert_default();
@@ -59,7 +47,7 @@ pub(crate) fn find(url: &str, options: ClientOptions) -> Result<Arc<RemotePlace>
     }
     let refused = |message| PageErrorKind::Unauthorized { server: address.to_string(), message };
     let credentials = credentials_for(&address).map_err(refused)?;
-    let place = Arc::new(RemotePlace { hub: Hub::new(address.clone(), credentials, options), outage: Arc::default() });
+    let place = Arc::new(RemotePlace::at(address.clone(), credentials, options));
     servers.insert(address, place.clone());
     Ok(place)
 }
@@ -67,7 +55,6 @@ pub(crate) fn find(url: &str, options: ClientOptions) -> Result<Arc<RemotePlace>
 /// The files of one server. Dropping it ends its connections.
 pub struct RemotePlace {
     hub: Arc<Hub>,
-    outage: Arc<Outage>,
 }
 
 impl std::fmt::Debug for RemotePlace {
@@ -83,7 +70,21 @@ impl RemotePlace {
     /// When the URL names no server.
     pub fn open(url: &str, credentials: Credentials, options: ClientOptions) -> Result<Self, PageErrorKind> {
         let address = ServerAddress::of(url).map_err(PageErrorKind::Unsupported)?;
-        Ok(Self { hub: Hub::new(address, credentials, options), outage: Arc::default() })
+        Ok(Self::at(address, credentials, options))
+    }
+
+    pub(super) fn at(address: ServerAddress, credentials: Credentials, options: ClientOptions) -> Self {
+        Self { hub: Hub::new(address, credentials, options) }
+    }
+
+    /// The last failure, while no connection is up and one has failed.
+    pub(super) fn lost(&self) -> Option<String> {
+        self.hub.why_lost()
+    }
+
+    /// Whether the server was ever reached.
+    pub(super) fn was_reached(&self) -> bool {
+        self.hub.was_reached()
     }
 
     /// The registered place of a URL.
@@ -107,20 +108,7 @@ impl RemotePlace {
         serde_json::from_slice(&body).map_err(wrong)
     }
 
-    /// The extent that an index of a file names in a slot, in one round trip: what was found, the index, the extent's
-    /// bytes. They are empty if none was written, or if index and extent together are longer than `most`.
-    ///
-    /// # Errors
-    /// As those of a read; [`PageErrorKind::Decode`] if the file ends before what the index names.
-    pub fn via(&self, file: &FileRef, rule: &Via, most: usize) -> Result<(ViaFound, Vec<u8>, Vec<u8>), PageErrorKind> {
-        let mut request = Request::new(Op::Via, 0);
-        request.len = u32::try_from(most.min(MOST_READ)).unwrap_or(u32::MAX);
-        let body = self.wait(request, rule.bytes(), Some(file.clone()))?;
-        let (found, index, extent) = ViaFound::split(&body).map_err(|fault| self.fault(&fault))?;
-        Ok((found, index.to_vec(), extent.to_vec()))
-    }
-
-    fn fault(&self, fault: &WireFault) -> PageErrorKind {
+    pub(super) fn fault(&self, fault: &WireFault) -> PageErrorKind {
         PageErrorKind::Protocol { server: self.hub.server.clone(), message: fault.to_string() }
     }
 
@@ -130,17 +118,23 @@ impl RemotePlace {
         (rtt.as_secs_f64(), rate, window, self.hub.state().links.len())
     }
 
-    fn is_connected(&self) -> bool {
-        self.hub.state().links.iter().any(|link| link.up.load(Relaxed))
-    }
-
     /// Ends its connections. What was asked ends with an error.
     pub fn close(&self) {
         self.hub.close();
     }
 
+    /// Asks without waiting.
+    pub(super) fn ask(&self, request: Request, body: Vec<u8>, then: Then) {
+        self.hub.submit(vec![Ask::told(request, body, None, then)]);
+    }
+
     /// Asks, and waits.
-    fn wait(&self, request: Request, body: Vec<u8>, file: Option<FileRef>) -> Result<Vec<u8>, PageErrorKind> {
+    pub(super) fn wait(
+        &self,
+        request: Request,
+        body: Vec<u8>,
+        file: Option<FileRef>,
+    ) -> Result<Vec<u8>, PageErrorKind> {
         let (told, answer) = mpsc::channel();
         // The receiver waits for it.
         let then = Box::new(move |result| drop(told.send(result)));
@@ -185,57 +179,6 @@ fn tell(looks: &Mutex<Looks>, first: usize, answers: Vec<Result<FileStat, PageEr
     }
 }
 
-/// The last read that ended because the server was gone. For a while those that follow end at once: a run has as many
-/// rounds of reads as it has windows, and would wait the whole deadline in each.
-#[derive(Default)]
-struct Outage {
-    is_noted: AtomicBool,
-    last: Mutex<Option<(Instant, PageErrorKind)>>,
-}
-
-impl Outage {
-    fn note(&self, result: &Result<(), PageErrorKind>) {
-        let gone = match result {
-            Err(kind @ (PageErrorKind::Unreachable { .. } | PageErrorKind::TimedOut { .. })) => Some(kind),
-            Ok(()) if self.is_noted.load(Relaxed) => None,
-            _ => return,
-        };
-        self.is_noted.store(gone.is_some(), Relaxed);
-        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = gone.map(|kind| (Instant::now(), kind.clone()));
-    }
-
-    /// The error of a read that begins now.
-    fn error(&self) -> Option<PageErrorKind> {
-        if !self.is_noted.load(Relaxed) {
-            return None;
-        }
-        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        last.as_ref().filter(|(at, _)| at.elapsed() < OUTAGE).map(|(_, kind)| kind.clone())
-    }
-}
-
-/// Tells a file that is gone from one that never was, and notes outages.
-struct PinnedCompletion {
-    pin: Arc<dyn VersionPin>,
-    outage: Arc<Outage>,
-    done: Arc<dyn Completion>,
-}
-
-impl Completion for PinnedCompletion {
-    fn complete(&self, token: u64, result: Result<(), PageErrorKind>) {
-        self.outage.note(&result);
-        let result = result.map_err(|kind| match kind {
-            PageErrorKind::Missing => self.pin.missing(),
-            other => other,
-        });
-        self.done.complete(token, result);
-    }
-
-    fn note(&self, token: u64, note: ReadNote<'_>) {
-        self.done.note(token, note);
-    }
-}
-
 impl Place for RemotePlace {
     fn describe(&self) -> String {
         self.hub.server.clone()
@@ -252,16 +195,48 @@ impl Place for RemotePlace {
     fn submit(&self, file: &FileRef, reads: Vec<Read>, done: &Arc<dyn Completion>) {
         let (some, none): (Vec<Read>, Vec<Read>) = reads.into_iter().partition(|read| !read.is_empty());
         none.iter().for_each(|read| done.complete(read.token, Ok(())));
-        let gone = self.outage.error().filter(|_| !self.is_connected());
-        if let Some(kind) = gone {
-            return some.iter().for_each(|read| done.complete(read.token, Err(kind.clone())));
-        }
-        let done: Arc<dyn Completion> =
-            Arc::new(PinnedCompletion { pin: file.pin.clone(), outage: self.outage.clone(), done: done.clone() });
-        let asks: Vec<Ask> = some.into_iter().flat_map(|read| Ask::reads(file, read, &done)).collect();
+        let asks: Vec<Ask> = some.into_iter().flat_map(|read| Ask::reads(file, read, done)).collect();
         if !asks.is_empty() {
             self.hub.submit(asks);
         }
+    }
+
+    fn promote(&self, tokens: &[u64], done: &Arc<dyn Completion>) {
+        self.hub.promote(tokens, done);
+    }
+
+    fn withdraw(&self, tokens: &[u64], done: &Arc<dyn Completion>) {
+        self.hub.withdraw(tokens, done);
+    }
+
+    fn indexed(&self, file: &FileRef, wanted: &IndexedExtent, then: ExtentRead) -> bool {
+        let index_len = wanted.index_len;
+        let most = FOUND_BYTES + index_len + wanted.longest;
+        let (Ok(len), Ok(slot)) = (u32::try_from(index_len), u32::try_from(wanted.entry)) else { return false };
+        if most > MOST_READ || wanted.entry + 16 > index_len {
+            return false;
+        }
+        let index_offset = if wanted.at_end { u64::from(len) } else { 0 };
+        let via = Via { index_offset, index_len: len, slot, base: 0, from_end: wanted.at_end };
+        let mut request = Request::new(Op::Via, 0);
+        request.len = most as u32;
+        let pin = Arc::new(SeenPin::new(file.pin.clone()));
+        let asked = FileRef { pin: pin.clone(), ..file.clone() };
+        let server = self.hub.server.clone();
+        let wrong = move |message: String| PageErrorKind::Protocol { server: server.clone(), message };
+        let told = move |result: Result<Vec<u8>, PageErrorKind>| {
+            then(result.and_then(|body| {
+                let (found, index, extent) = ViaFound::split(&body).map_err(|fault| wrong(fault.to_string()))?;
+                let version = pin.seen().cloned().ok_or_else(|| wrong("it told no version".into()))?;
+                if index.len() != index_len {
+                    return Err(wrong(format!("an index of {} bytes instead of {index_len}", index.len())));
+                }
+                let whole = |(at, len): (u64, u64)| (extent.len() as u64 == len).then(|| (at, extent.to_vec()));
+                Ok(FoundExtent { version, index: index.to_vec(), extent: found.extent.and_then(whole) })
+            }));
+        };
+        self.hub.submit(vec![Ask::told(request, via.bytes(), Some(asked), Box::new(told))]);
+        true
     }
 
     fn look(&self, paths: Vec<PathBuf>, then: Looked) {

@@ -1,14 +1,15 @@
 //! Replies: bytes from the socket into the pager's buffers, checksums, versions.
 
 use super::super::wire::{Credits, RemoteStat, Reply, State, WireFault, HEAD, MOST_TOLD, NO_SEQ};
-use super::ask::{Ask, What};
+use super::ask::{Ask, Then, What};
 use super::files::{version_of, Opened, OpenedFile};
 use super::link::{error_of, Pending, ServerLink, Waiting};
 use super::stream::{IoParts, Sealed, Stream};
 use pager::place::FileRef;
-use pager::source::Read;
+use pager::source::{Completion, Read, ReadStep};
 use pager::PageErrorKind;
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Bytes received ahead: the next head with a part of what follows it.
@@ -59,13 +60,51 @@ impl From<WireFault> for LinkError {
     }
 }
 
-/// The callback of an answered ask.
-pub(super) type Finish = Box<dyn FnOnce() + Send>;
+/// Reads that are completed together at most, while further replies are there.
+const MOST_ENDED: usize = 8;
+
+/// A read that ended, to be completed.
+pub(super) struct EndedRead {
+    pub(super) done: Arc<dyn Completion>,
+    pub(super) token: u64,
+    pub(super) result: Result<(), PageErrorKind>,
+}
+
+/// Completes reads, together those of one receiver.
+pub(super) fn complete(ended: Vec<EndedRead>) {
+    let mut ended = ended.into_iter().peekable();
+    while let Some(EndedRead { done, token, result }) = ended.next() {
+        let mut all = vec![(token, result)];
+        while let Some(next) = ended.next_if(|next| std::ptr::addr_eq(Arc::as_ptr(&next.done), Arc::as_ptr(&done))) {
+            all.push((next.token, next.result));
+        }
+        done.complete_all(all);
+    }
+}
+
+/// What is left of an answered ask.
+pub(super) enum Finish {
+    /// A read to complete.
+    Read(EndedRead),
+    /// The answer to a question.
+    Told(Then, Result<Vec<u8>, PageErrorKind>),
+}
+
+impl Finish {
+    fn failed(ask: Ask, kind: PageErrorKind) -> Self {
+        match ask.what {
+            What::Read { read, done, .. } => Self::Read(EndedRead { done, token: read.token, result: Err(kind) }),
+            What::Told { then, .. } => Self::Told(then, Err(kind)),
+        }
+    }
+}
 
 /// The end of an ask, or its next attempt.
 pub(super) enum ReplyOutcome {
-    /// It is answered; the callback is all that is left of it. Bytes, time since it was sent, time at the server.
+    /// It is answered. Bytes, time since it was sent, time at the server.
     Done(Finish, u64, std::time::Instant, Duration),
+    /// A withdrawn read of so many bytes is answered.
+    Withdrawn(u64),
     /// It must be asked again, here.
     Again(Ask),
     /// Its reply was wrong.
@@ -82,6 +121,8 @@ pub(super) struct Receiver<'a> {
     begin: usize,
     end: usize,
     calls: IoParts,
+    /// Reads that ended. They are completed before a wait for further bytes.
+    ended: Vec<EndedRead>,
 }
 
 fn part(bytes: &mut [u8]) -> libc::iovec {
@@ -96,7 +137,34 @@ fn skip(part: &mut libc::iovec, n: usize) {
 impl<'a> Receiver<'a> {
     pub(super) fn new(stream: &'a Stream, link: &'a ServerLink, server: &'a str) -> Self {
         let staging = vec![0; STAGING].into();
-        Self { stream, link, server, sealed: Sealed::default(), staging, begin: 0, end: 0, calls: IoParts::new() }
+        let (calls, ended) = (IoParts::new(), Vec::new());
+        Self { stream, link, server, sealed: Sealed::default(), staging, begin: 0, end: 0, calls, ended }
+    }
+
+    /// A read ended. It is completed with those that follow at once.
+    pub(super) fn end_read(&mut self, read: EndedRead) {
+        self.ended.push(read);
+        if self.ended.len() >= MOST_ENDED {
+            self.complete();
+        }
+    }
+
+    /// Completes the reads that ended.
+    pub(super) fn complete(&mut self) {
+        if !self.ended.is_empty() {
+            complete(std::mem::take(&mut self.ended));
+        }
+    }
+
+    /// Receives into `calls`. Completes what ended before it waits.
+    fn receive(&mut self) -> io::Result<usize> {
+        if !self.ended.is_empty() {
+            match self.stream.receive(&mut self.sealed, &mut self.calls, false) {
+                Err(e) if e.kind() == io::ErrorKind::WouldBlock => self.complete(),
+                other => return other,
+            }
+        }
+        self.stream.receive(&mut self.sealed, &mut self.calls, true)
     }
 
     /// Fills all parts.
@@ -119,7 +187,7 @@ impl<'a> Receiver<'a> {
             self.calls.clear();
             self.calls.extend(parts[at..].iter().take(MOST_PARTS));
             self.calls.push(part(&mut self.staging));
-            let mut n = self.stream.receive(&mut self.sealed, &self.calls)?;
+            let mut n = self.receive()?;
             self.link.hear();
             for part in parts[at..].iter_mut().take(MOST_PARTS) {
                 let of_part = n.min(part.iov_len);
@@ -176,7 +244,12 @@ impl<'a> Receiver<'a> {
             return Err(told.unwrap_or(LinkError::Fault("it answered what was not asked".into())));
         };
         match waiting {
-            Waiting::Ping => self.body(&head, &reply, seed).map(|_| None),
+            Waiting::Nothing => self.body(&head, &reply, seed).map(|_| None),
+            Waiting::Withdrawn(bytes, number) => {
+                self.skip(&reply, bytes)?;
+                self.link.read_done(number, reply.state == State::Changed);
+                Ok(Some(ReplyOutcome::Withdrawn(bytes)))
+            }
             Waiting::Open(number) => {
                 let body = self.body(&head, &reply, seed)?;
                 let result = match reply.state {
@@ -189,6 +262,9 @@ impl<'a> Receiver<'a> {
             }
             Waiting::Ask(ask, number) => {
                 let elsewhere = reply.queued + reply.served;
+                let micros = |time: Duration| time.as_micros() as u64;
+                let (queue_us, service_us) = (micros(reply.queued), micros(reply.served));
+                ask.note(self.server, self.link.id, ReadStep::FirstByte { queue_us, service_us });
                 let outcome = self.answer(&head, &reply, seed, ask, number);
                 Ok(Some(match outcome {
                     Ok((done, bytes)) => ReplyOutcome::Done(done, bytes, sent, elsewhere),
@@ -196,6 +272,21 @@ impl<'a> Receiver<'a> {
                 }))
             }
         }
+    }
+
+    /// Drops the body of the reply to a withdrawn read of so many bytes.
+    fn skip(&mut self, reply: &Reply, bytes: u64) -> Result<(), LinkError> {
+        let mut left = reply.len as usize;
+        if left as u64 > bytes.max(MOST_TOLD as u64) {
+            return Err(LinkError::Fault(format!("a reply claims {left} bytes")));
+        }
+        let mut sink = vec![0; left.min(STEP)];
+        while left > 0 {
+            let n = left.min(sink.len());
+            self.fill(&mut [part(&mut sink[..n])])?;
+            left -= n;
+        }
+        Ok(())
     }
 
     /// What a refusal of the whole connection means.
@@ -229,7 +320,7 @@ impl<'a> Receiver<'a> {
             }
             return match (result, ask.what) {
                 (Ok(result), What::Read { read, done, .. }) => {
-                    Ok((Box::new(move || done.complete(read.token, result)), bytes))
+                    Ok((Finish::Read(EndedRead { done, token: read.token, result }), bytes))
                 }
                 (Err(error), what) => Err(Box::new(ReplyOutcome::Wrong(Ask { what, ..ask }, error))),
                 (Ok(_), What::Told { .. }) => unreachable!("only reads have buffers"),
@@ -244,14 +335,14 @@ impl<'a> Receiver<'a> {
             (State::Ok, What::Told { file: Some(file), .. }) => match self.of_version(file, reply, opened) {
                 Ok(Ok(())) => {
                     let What::Told { then, .. } = ask.what else { unreachable!("matched above") };
-                    return Ok((Box::new(move || then(Ok(body))), bytes));
+                    return Ok((Finish::Told(then, Ok(body)), bytes));
                 }
                 Ok(Err(kind)) => kind,
                 Err(error) => return Err(Box::new(ReplyOutcome::Wrong(ask, error))),
             },
             (State::Ok, What::Told { .. }) => {
                 let What::Told { then, .. } = ask.what else { unreachable!("matched above") };
-                return Ok((Box::new(move || then(Ok(body))), bytes));
+                return Ok((Finish::Told(then, Ok(body)), bytes));
             }
             (State::Changed, _) => match (RemoteStat::parse(&body), ask.file()) {
                 (Err(fault), _) => return Err(Box::new(ReplyOutcome::Wrong(ask, fault.into()))),
@@ -275,7 +366,7 @@ impl<'a> Receiver<'a> {
             (State::Busy, _) => return Err(Box::new(ReplyOutcome::Wrong(ask, self.refusal(reply.state, &body)))),
             (state, _) => error_of(state, self.server, &body),
         };
-        Ok((Box::new(move || ask.fail(kind)), bytes))
+        Ok((Finish::failed(ask, kind), bytes))
     }
 
     /// Receives the bytes of a read. The inner result is that of the read.
@@ -316,7 +407,8 @@ impl<'a> Receiver<'a> {
             part.iov_len = part.iov_len.min(left);
             left -= part.iov_len;
         }
-        self.fill(&mut parts.clone())?;
+        let mut free = parts.clone();
+        self.fill(&mut free)?;
         let slices = parts.iter().filter(|part| part.iov_len > 0).map(|part| {
             // SAFETY: the part is filled, and belongs to this read until it is completed.
             unsafe { std::slice::from_raw_parts(part.iov_base.cast::<u8>(), part.iov_len) }

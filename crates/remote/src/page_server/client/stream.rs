@@ -82,13 +82,19 @@ impl Stream {
         Ok(true)
     }
 
-    /// Waits for bytes, and puts what is there into the parts. Returns their number, which is not 0.
-    pub(super) fn receive(&self, sealed: &mut Sealed, parts: &IoParts) -> io::Result<usize> {
+    /// Puts what is there into the parts. Returns its number of bytes, which is not 0.
+    ///
+    /// # Errors
+    /// `WouldBlock` if nothing is there and `waits` is false; those of the socket and of TLS.
+    pub(super) fn receive(&self, sealed: &mut Sealed, parts: &mut IoParts, waits: bool) -> io::Result<usize> {
+        let flags = if waits { 0 } else { libc::MSG_DONTWAIT };
         let Some(tls) = &self.tls else {
             return loop {
-                let count = parts.len() as libc::c_int;
+                // SAFETY: integers and pointers, for which zero is a value.
+                let mut message: libc::msghdr = unsafe { std::mem::zeroed() };
+                (message.msg_iov, message.msg_iovlen) = (parts.as_mut_ptr(), parts.len() as _);
                 // SAFETY: the parts are valid for writing, and belong to this thread until it returns.
-                let n = unsafe { libc::readv(self.socket.as_raw_fd(), parts.as_ptr(), count) };
+                let n = unsafe { libc::recvmsg(self.socket.as_raw_fd(), &mut message, flags) };
                 match usize::try_from(n) {
                     Ok(0) => break Err(io::ErrorKind::UnexpectedEof.into()),
                     Ok(n) => break Ok(n),
@@ -105,11 +111,16 @@ impl Stream {
                 return Ok(n);
             }
             sealed.bytes.resize(SEALED, 0);
-            (sealed.at, sealed.end) = match (&self.socket).read(&mut sealed.bytes) {
+            let (to, len) = (sealed.bytes.as_mut_ptr().cast(), sealed.bytes.len());
+            // SAFETY: the buffer has the given length, and belongs to this thread.
+            let n = unsafe { libc::recv(self.socket.as_raw_fd(), to, len, flags) };
+            (sealed.at, sealed.end) = match usize::try_from(n) {
                 Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
                 Ok(n) => (0, n),
-                Err(e) if e.kind() == io::ErrorKind::Interrupted => (0, 0),
-                Err(e) => return Err(e),
+                Err(_) => match io::Error::last_os_error() {
+                    e if e.kind() == io::ErrorKind::Interrupted => (0, 0),
+                    e => return Err(e),
+                },
             };
         }
     }

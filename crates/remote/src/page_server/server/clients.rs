@@ -5,7 +5,7 @@ use super::super::wire::Hello;
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 /// What makes connections one client's.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -44,6 +44,7 @@ struct Present {
 /// All clients.
 pub(super) struct Clients {
     tokens: TokenList,
+    stagers: RwLock<Vec<TokenHash>>,
     /// Whether whoever comes may read. Never so again once there was a token: with the last one revoked, nobody may.
     open: AtomicBool,
     present: Mutex<Present>,
@@ -56,7 +57,7 @@ impl Clients {
         let open = AtomicBool::new(tokens.is_empty());
         let list = TokenList::default();
         list.set(tokens);
-        Self { tokens: list, open, present: Mutex::default(), most, most_of_address }
+        Self { tokens: list, stagers: RwLock::default(), open, present: Mutex::default(), most, most_of_address }
     }
 
     fn present(&self) -> std::sync::MutexGuard<'_, Present> {
@@ -75,6 +76,19 @@ impl Clients {
                 ClientKey::Address(_) => self.open.load(Relaxed),
             };
             client.revoked.store(!stays, Relaxed);
+        }
+    }
+
+    /// Replaces the tokens that may stage.
+    pub(super) fn set_stagers(&self, stagers: Vec<TokenHash>) {
+        *self.stagers.write().unwrap_or_else(PoisonError::into_inner) = stagers;
+    }
+
+    /// Whether a client may change what is served.
+    pub(super) fn may_stage(&self, client: &Client) -> bool {
+        match client.key {
+            ClientKey::Token(hash) => self.stagers.read().unwrap_or_else(PoisonError::into_inner).contains(&hash),
+            ClientKey::Address(_) => self.open.load(Relaxed),
         }
     }
 

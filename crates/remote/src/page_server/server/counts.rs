@@ -39,6 +39,8 @@ counts! {
     bytes: "Bytes of replies",
     from_cache: "Reads answered from the page cache",
     from_disk: "Reads that waited for a disk",
+    from_memory: "Reads answered from the memory cache",
+    from_origin: "Reads that waited for an origin",
     refused: "Connections refused for a missing or wrong token",
     turned_away: "Connections beyond the limits",
     faults: "Connections cut for a breach of the protocol",

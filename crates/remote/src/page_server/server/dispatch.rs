@@ -1,6 +1,6 @@
 //! From requests to replies.
 
-use super::super::wire::{seed, Hello, Op, Reply, Request, State, WireFault, HEAD, VERSION};
+use super::super::wire::{seed, Hello, Op, Reply, Request, State, WireFault, HEAD, MOST_REQUEST_BODY, VERSION};
 use super::answer::{self, Answer, Reading};
 use super::connection::{Outgoing, Slot, Stage};
 use super::event_loop::{EventLoop, GRACE};
@@ -20,20 +20,28 @@ impl EventLoop {
         let Some(connection) = self.connections.get_mut(&id) else { return };
         let inbox = std::mem::take(&mut connection.inbox);
         let mut rest = &inbox[..];
+        let mut whole = false;
         while let Some((head, after)) = rest.split_first_chunk::<HEAD>() {
             let request = match Request::parse(head) {
                 Ok(request) => request,
                 Err(fault) => return self.breach(id, None, &fault),
             };
+            if request.body as usize > MOST_REQUEST_BODY && !self.may_stage(id) {
+                // Before such a body is taken in.
+                self.shared.counts.refused.fetch_add(1, Relaxed);
+                return self.end_with(id, 0, 0, State::Unauthorized, "this client may not stage files");
+            }
             let Some((body, after)) = after.split_at_checked(request.body as usize) else { break };
             rest = after;
+            whole = true;
             let job = QueuedRequest { request, seed: seed(head, body), body: body.into(), arrived: Instant::now() };
             if !self.request(id, job) {
                 return;
             }
         }
         let Some(connection) = self.connections.get_mut(&id) else { return };
-        connection.partial = (!rest.is_empty()).then(|| connection.partial.unwrap_or_else(Instant::now));
+        let begun = connection.partial.filter(|_| !whole);
+        connection.partial = (!rest.is_empty()).then(|| begun.unwrap_or_else(Instant::now));
         if connection.stage == Stage::Handshake {
             connection.partial = None;
         }
@@ -54,7 +62,9 @@ impl EventLoop {
         self.push(id, Outgoing { head, body, written: 0, answers: None });
         if let Some(connection) = self.connections.get_mut(&id) {
             (connection.stage, connection.since) = (Stage::Ending, Instant::now());
-            self.schedule.remove(id);
+            let staged = self.schedule.remove(id);
+            self.release(staged);
+            self.absent.remove(id);
         }
     }
 
@@ -95,6 +105,7 @@ impl EventLoop {
         }
         match op {
             Op::Read | Op::ReadV | Op::Via | Op::Stat | Op::List => self.schedule.push(id, job, false),
+            op if op.is_staging() => self.stage(id, job),
             Op::Open => self.open(id, job),
             Op::Close => {
                 let state = match self.slot(id, job.request.file) {
@@ -107,11 +118,12 @@ impl EventLoop {
                 self.reply(id, job, Instant::now(), Answer::of(state));
             }
             Op::Promote => {
-                let waited = self.schedule.promote(id, job.request.file);
+                let waited = self.schedule.promote(id, job.request.file) || self.absent.promote(id, job.request.file);
                 self.reply(id, job, Instant::now(), Answer::of(if waited { State::Ok } else { State::NotWaiting }));
             }
             Op::Cancel => {
                 let withdrawn = self.schedule.withdraw(id, job.request.file);
+                let withdrawn = withdrawn.or_else(|| self.absent.withdraw(id, job.request.file));
                 let state = if withdrawn.is_some() { State::Ok } else { State::NotWaiting };
                 if let Some(withdrawn) = withdrawn {
                     self.reply(id, withdrawn, Instant::now(), Answer::of(State::Cancelled));
@@ -123,9 +135,29 @@ impl EventLoop {
                 self.reply(id, job, Instant::now(), Answer::told(State::Ok, body));
             }
             Op::Ping => self.reply(id, job, Instant::now(), Answer::of(State::Ok)),
-            Op::Hello => {}
+            _ => {}
         }
         self.connections.get(&id).is_some_and(|connection| connection.stage == Stage::Ready)
+    }
+
+    fn may_stage(&self, id: u64) -> bool {
+        let client = self.connections.get(&id).and_then(|connection| connection.client.as_ref());
+        client.is_some_and(|client| self.shared.staging.is_some() && self.shared.clients.may_stage(client))
+    }
+
+    /// Lets a request that stages wait for its turn, if the client may. Its bytes count from now on.
+    fn stage(&mut self, id: u64, job: QueuedRequest) {
+        let refusal = if self.shared.staging.is_none() {
+            "it takes no files: it was started without --staging"
+        } else if !self.may_stage(id) {
+            "the token has no right to stage; it takes one of 'farfield serve --new-token NAME --may-stage'"
+        } else {
+            self.hold(job.staged());
+            return self.schedule.push(id, job, false);
+        };
+        self.shared.counts.refused.fetch_add(1, Relaxed);
+        self.hold(job.staged());
+        self.reply(id, job, Instant::now(), Answer::told(State::Unauthorized, refusal.as_bytes().to_vec()));
     }
 
     fn hello(&mut self, id: u64, job: &QueuedRequest) -> bool {
@@ -145,6 +177,7 @@ impl EventLoop {
         match self.shared.clients.hello(&hello, connection.address) {
             Ok(client) => {
                 self.schedule.add(id, client.number, &client.connections);
+                self.absent.add(id, client.number, &client.connections);
                 connection.client = Some(client);
                 connection.stage = Stage::Ready;
                 let body = connection.credits.bytes();
@@ -177,6 +210,9 @@ impl EventLoop {
             }
             None => {
                 *slot = Some(Slot::Opening(Vec::new()));
+                if self.shared.files.origins().has(std::str::from_utf8(&job.body).unwrap_or("")) {
+                    return self.open_at_origin(id, job);
+                }
                 self.by_reader(id, job, Instant::now(), 0, |files, job| {
                     answer::open(files, &job.body, false).unwrap_or_else(|| Answer::of(State::Io))
                 });
@@ -186,15 +222,12 @@ impl EventLoop {
 
     /// Answers waiting requests. Returns the time until it should be called again, `None`: at once.
     pub(super) fn pump(&mut self) -> Option<Duration> {
+        self.pump_absent();
         for _ in 0..MOST_AT_ONCE {
             if self.schedule.waiting() == 0 || self.shared.readers.full() {
                 return Some(Duration::MAX);
             }
-            // With nothing held, the longest request goes.
-            let room = match self.held {
-                0 => u32::MAX,
-                held => u32::try_from(self.memory.saturating_sub(held)).unwrap_or(u32::MAX),
-            };
+            let room = self.room();
             match self.schedule.next(Instant::now(), room) {
                 NextRequest::Request(id, job) => self.run_job(id, job),
                 NextRequest::Wait(time) => return Some(time),
@@ -207,7 +240,15 @@ impl EventLoop {
         None
     }
 
-    fn run_job(&mut self, id: u64, job: QueuedRequest) {
+    /// Bytes that the next request may take. With nothing held, the longest request goes.
+    pub(super) fn room(&self) -> u32 {
+        match self.held {
+            0 => u32::MAX,
+            held => u32::try_from(self.memory.saturating_sub(held)).unwrap_or(u32::MAX),
+        }
+    }
+
+    pub(super) fn run_job(&mut self, id: u64, job: QueuedRequest) {
         let begun = Instant::now();
         let deadline = Duration::from_millis(job.request.deadline_ms.into());
         if job.request.deadline_ms > 0 && begun.saturating_duration_since(job.arrived) > deadline {
@@ -215,6 +256,11 @@ impl EventLoop {
         }
         let charged = answer::bytes_of(&job.request, job.body.len());
         match job.request.op {
+            op if op.is_staging() => {
+                let Some(area) = self.shared.staging.clone() else { return };
+                self.by_reader(id, job, begun, 0, move |_, job| answer::stage(&area, &job.request, &job.body));
+            }
+            Op::Stat if !self.shared.files.origins().is_empty() => self.stat_at_origins(id, job, begun, charged),
             Op::Stat => self.by_reader(id, job, begun, charged, |files, job| answer::stat(files, &job.body)),
             Op::List => {
                 self.by_reader(id, job, begun, charged, |files, job| answer::list(files, &job.body, job.request.file));
@@ -230,8 +276,16 @@ impl EventLoop {
                     Err(fault) => return self.breach(id, Some(&job), &fault),
                 };
                 if let Some(answer) = reading.go_on(&self.shared.files, true) {
-                    self.shared.counts.from_cache.fetch_add(1, Relaxed);
+                    let here = if reading.origin().is_some() {
+                        &self.shared.counts.from_memory
+                    } else {
+                        &self.shared.counts.from_cache
+                    };
+                    here.fetch_add(1, Relaxed);
                     return self.reply(id, job, begun, answer);
+                }
+                if reading.origin().is_some() {
+                    return self.read_at_origin(id, job, begun, charged, reading);
                 }
                 self.shared.counts.from_disk.fetch_add(1, Relaxed);
                 self.by_reader(id, job, begun, charged, move |files, _| loop {
@@ -244,6 +298,12 @@ impl EventLoop {
         }
     }
 
+    /// Reserves bytes until [`Self::answered`].
+    pub(super) fn charge(&mut self, bytes: usize) {
+        self.held += bytes;
+        self.shared.counts.held.fetch_add(bytes as u64, Relaxed);
+    }
+
     /// Lets a reader answer.
     fn by_reader(
         &mut self,
@@ -253,8 +313,7 @@ impl EventLoop {
         charged: usize,
         work: impl FnOnce(&super::files::FileTable, &QueuedRequest) -> Answer + Send + 'static,
     ) {
-        self.held += charged;
-        self.shared.counts.held.fetch_add(charged as u64, Relaxed);
+        self.charge(charged);
         let (shared, number) = (self.shared.clone(), self.number);
         self.shared.readers.run(move || {
             let answer = work(&shared.files, &job);
@@ -280,7 +339,8 @@ impl EventLoop {
         self.reply(line, job, begun, answer);
     }
 
-    fn reply(&mut self, id: u64, job: QueuedRequest, begun: Instant, answer: Answer) {
+    pub(super) fn reply(&mut self, id: u64, job: QueuedRequest, begun: Instant, answer: Answer) {
+        self.release(job.staged());
         match answer.state {
             State::Changed => {
                 self.shared.counts.changed.fetch_add(1, Relaxed);

@@ -4,7 +4,7 @@
 //! the rate there is one loop, whose schedule then sees all clients.
 
 use super::super::wire::{Credits, Reply, State, HEAD, NO_SEQ};
-use super::connection::{Connection, Gone, Outgoing, Slot, Stage};
+use super::connection::{Connection, Gone, Outgoing, Slot, Stage, SLOWEST};
 use super::mailbox::Post;
 use super::schedule::Schedule;
 use super::shared::ServerShared;
@@ -50,6 +50,9 @@ pub(super) struct EventLoop {
     serial: u64,
     next_loop: usize,
     pub(super) schedule: Schedule,
+    /// Requests that wait for an origin which takes no more now, and those that it has.
+    pub(super) absent: Schedule,
+    pub(super) at_origins: usize,
     /// Bytes of buffers, and the most that are allowed.
     pub(super) held: usize,
     pub(super) memory: usize,
@@ -80,6 +83,8 @@ impl EventLoop {
             serial: FIRST,
             next_loop: 0,
             schedule: Schedule::new(shared.rate, shared.rate_per_client),
+            absent: Schedule::new(None, None),
+            at_origins: 0,
             held: 0,
             memory: shared.memory_limit / shared.mailboxes.len(),
             starved: false,
@@ -138,7 +143,7 @@ impl EventLoop {
             self.freed = false;
             wait = self.pump();
             self.flush_dirty();
-            if self.freed && self.schedule.waiting() > 0 {
+            if self.freed && self.schedule.waiting() + self.absent.waiting() > 0 {
                 wait = None;
             }
             if ticked.elapsed() >= TICK {
@@ -166,6 +171,7 @@ impl EventLoop {
             match letter {
                 Post::Accepted(socket, address) => self.serve(socket, address),
                 Post::Answered(answered) => self.answered(*answered),
+                Post::FromOrigin(letter) => self.came_from_origin(*letter),
                 Post::Stop => {
                     self.listener = None;
                     self.until = Some(Instant::now() + self.shared.patience.ending);
@@ -281,6 +287,7 @@ impl EventLoop {
             return self.close(id);
         }
         self.schedule.set_open(id, open);
+        self.absent.set_open(id, open);
         self.rewatch(id);
     }
 
@@ -295,14 +302,21 @@ impl EventLoop {
     /// Watches what the state of a connection needs.
     fn rewatch(&mut self, id: u64) {
         let Some(connection) = self.connections.get(&id) else { return };
-        let reads = connection.stage != Stage::Ending && connection.owed_bodies < MOST_BODIES;
+        let full = connection.owed_bodies > 0 && self.held >= self.memory;
+        let reads = connection.stage != Stage::Ending && connection.owed_bodies < MOST_BODIES && !full;
         let wanted = if reads { IN } else { 0 } | if connection.blocked { OUT } else { 0 };
         if wanted == connection.watched {
             return;
         }
         let watched = self.watch(libc::EPOLL_CTL_MOD, connection.socket.as_raw_fd(), wanted, id);
         match (watched, self.connections.get_mut(&id)) {
-            (Ok(()), Some(connection)) => connection.watched = wanted,
+            (Ok(()), Some(connection)) => {
+                if reads && connection.watched & IN == 0 {
+                    // The rest of a request could not come before.
+                    connection.partial = connection.partial.map(|_| Instant::now());
+                }
+                connection.watched = wanted;
+            }
             _ => self.close(id),
         }
     }
@@ -316,6 +330,19 @@ impl EventLoop {
             connection.owed_bodies -= bytes;
             self.rewatch(id);
         }
+    }
+
+    /// Counts bytes that came against the memory.
+    pub(super) fn hold(&mut self, bytes: usize) {
+        self.held += bytes;
+        self.shared.counts.held.fetch_add(bytes as u64, Relaxed);
+    }
+
+    /// Such bytes are held no longer.
+    pub(super) fn release(&mut self, bytes: usize) {
+        self.held -= bytes;
+        self.freed |= bytes > 0;
+        self.shared.counts.held.fetch_sub(bytes as u64, Relaxed);
     }
 
     /// Queues a reply.
@@ -333,7 +360,9 @@ impl EventLoop {
     /// Ends a connection.
     pub(super) fn close(&mut self, id: u64) {
         let Some(mut connection) = self.connections.remove(&id) else { return };
-        self.schedule.remove(id);
+        let staged = self.schedule.remove(id);
+        self.release(staged);
+        self.absent.remove(id);
         let freed: usize = connection.drain().map(|reply| reply.body.capacity()).sum();
         self.held -= freed;
         self.freed |= freed > 0;
@@ -360,7 +389,10 @@ impl EventLoop {
         let slow = |c: &Connection| {
             let waits = |since: Instant, most: Duration| now.saturating_duration_since(since) > most;
             let unread = c.owes_bytes() && waits(c.took, patience.reply) || c.is_overdue(now, patience.reply);
-            let partial = c.partial.is_some_and(|since| waits(since, patience.hello));
+            // What has come of a long request buys time for its rest.
+            let more = Duration::from_secs_f64(c.inbox.len() as f64 / SLOWEST);
+            let watched = c.watched & IN != 0;
+            let partial = c.partial.is_some_and(|since| watched && waits(since, patience.hello + more));
             unread
                 || partial
                 || match c.stage {

@@ -5,6 +5,7 @@
 
 use super::super::wire::{RemoteStat, State};
 use super::names::{FileState, Names, NotOpened};
+use super::origin::{OriginFile, Origins};
 use std::collections::{HashMap, VecDeque};
 use std::fs::File;
 use std::io;
@@ -21,11 +22,28 @@ pub(super) struct ServedFile {
     /// Its state in the words of the protocol.
     pub(super) told: RemoteStat,
     open: Mutex<Option<Arc<File>>>,
+    /// Where it is, if not here. Then it has no name, state or descriptor.
+    origin: Option<Arc<OriginFile>>,
+}
+
+impl ServedFile {
+    /// A file at an origin.
+    pub(super) fn at_origin(file: Arc<OriginFile>) -> Self {
+        let told = file.told;
+        let state = FileState { device: 0, inode: 0, size: 0, modified_ns: 0, changed_ns: 0, kind: told.kind };
+        Self { name: String::new(), state, told, open: Mutex::default(), origin: Some(file) }
+    }
+
+    /// The file at an origin, if it is there.
+    pub(super) fn origin(&self) -> Option<&Arc<OriginFile>> {
+        self.origin.as_ref()
+    }
 }
 
 /// All of them.
 pub(super) struct FileTable {
     names: Names,
+    origins: Origins,
     known: Mutex<Known>,
     most_open: usize,
 }
@@ -47,12 +65,16 @@ pub(super) enum Filled {
 }
 
 impl FileTable {
-    pub(super) fn new(names: Names) -> Self {
-        Self { names, known: Mutex::default(), most_open: most_open() }
+    pub(super) fn new(names: Names, origins: Origins) -> Self {
+        Self { names, origins, known: Mutex::default(), most_open: most_open() }
     }
 
     pub(super) fn names(&self) -> &Names {
         &self.names
+    }
+
+    pub(super) fn origins(&self) -> &Origins {
+        &self.origins
     }
 
     /// Opens a name in its version of now.
@@ -67,6 +89,7 @@ impl FileTable {
             state,
             told: state.told(),
             open: Mutex::new(Some(Arc::new(file))),
+            origin: None,
         });
         if known.files.len() >= known.clean_at {
             known.files.retain(|_, file| file.strong_count() > 0);

@@ -1,6 +1,7 @@
 //! Letters from other threads to an event loop.
 
-use super::answer::Answer;
+use super::answer::{Answer, Reading};
+use super::origin::Fetched;
 use super::schedule::QueuedRequest;
 use std::io;
 use std::net::{IpAddr, TcpStream};
@@ -18,12 +19,25 @@ pub(super) struct Answered {
     pub(super) charged: usize,
 }
 
+/// A read whose bytes came from an origin, or did not.
+pub(super) struct OriginLetter {
+    pub(super) line: u64,
+    pub(super) job: QueuedRequest,
+    pub(super) begun: Instant,
+    pub(super) reading: Reading,
+    pub(super) fetched: Fetched,
+    /// Bytes that were reserved for it.
+    pub(super) charged: usize,
+}
+
 /// One letter.
 pub(super) enum Post {
     /// A connection to serve.
     Accepted(TcpStream, IpAddr),
     /// A reply to send.
     Answered(Box<Answered>),
+    /// What a read waited for came from an origin, or did not.
+    FromOrigin(Box<OriginLetter>),
     /// The server ends.
     Stop,
 }

@@ -14,6 +14,8 @@
 //! | `dispatch` | operations |
 //! | `schedule`, `bucket` | whose request is next, rates |
 //! | `answer`, `files`, `names` | bytes of files, and nothing outside of what is served |
+//! | `staging` | files that clients bring |
+//! | `origin`, `origin_requests`, `memory_cache` | files of slower places, kept in memory |
 //! | `readers` | threads that wait for disks |
 //! | `clients` | tokens, limits of connections |
 //! | `counts`, `status` | what was done |
@@ -27,13 +29,19 @@ mod dispatch;
 mod event_loop;
 mod files;
 mod mailbox;
+mod memory_cache;
 mod names;
+mod origin;
+mod origin_requests;
 mod readers;
 mod schedule;
 mod shared;
 mod socket;
+mod staging;
 mod start;
 mod status;
 
+pub use memory_cache::HostMemory;
+pub use origin::OriginOptions;
 pub use shared::Patience;
 pub use start::{Server, ServerError, ServerOptions};

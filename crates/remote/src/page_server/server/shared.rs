@@ -5,6 +5,7 @@ use super::counts::Counts;
 use super::files::FileTable;
 use super::mailbox::Mailbox;
 use super::readers::Readers;
+use super::staging::StagingArea;
 use rustls::ServerConfig;
 use std::sync::atomic::AtomicBool;
 use std::sync::Arc;
@@ -41,6 +42,7 @@ impl Default for Patience {
 pub(super) struct ServerShared {
     pub(super) files: FileTable,
     pub(super) served: Vec<String>,
+    pub(super) staging: Option<Arc<StagingArea>>,
     pub(super) clients: Clients,
     pub(super) counts: Counts,
     pub(super) readers: Readers,

@@ -6,9 +6,12 @@ use super::counts::Counts;
 use super::event_loop::EventLoop;
 use super::files::FileTable;
 use super::mailbox::{Mailbox, Post};
+use super::memory_cache::MemoryWatch;
 use super::names::Names;
+use super::origin::{OriginOptions, Origins};
 use super::readers::Readers;
 use super::shared::{Patience, ServerShared};
+use super::staging::StagingArea;
 use super::status;
 use std::io;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
@@ -27,7 +30,7 @@ const BACKLOG: i32 = 1024;
 /// Options of a server.
 #[derive(Debug)]
 pub struct ServerOptions {
-    /// Names, and the folders or files that they stand for.
+    /// Names, and the folders, files or addresses that they stand for.
     pub names: Vec<(String, PathBuf)>,
     /// Address and port; port 0: a free one.
     pub listen: String,
@@ -35,6 +38,10 @@ pub struct ServerOptions {
     pub certificate: Option<Certificate>,
     /// Names and hashes of the tokens that are taken. Beyond this machine there must be some.
     pub tokens: Vec<(String, TokenHash)>,
+    /// Folder and most bytes of data that clients stage. Without it no client changes what is served.
+    pub staging: Option<(PathBuf, u64)>,
+    /// The tokens that may stage. Without any tokens, whoever comes may.
+    pub stagers: Vec<TokenHash>,
     /// Most bytes a second, of all clients together.
     pub rate: Option<u64>,
     /// Most bytes a second of a client.
@@ -47,6 +54,8 @@ pub struct ServerOptions {
     pub max_connections_per_address: usize,
     /// Times after which connections are closed.
     pub patience: Patience,
+    /// How what is read from addresses is kept.
+    pub origins: OriginOptions,
 }
 
 impl Default for ServerOptions {
@@ -56,12 +65,15 @@ impl Default for ServerOptions {
             listen: format!("127.0.0.1:{}", super::super::wire::DEFAULT_PORT),
             certificate: None,
             tokens: Vec::new(),
+            staging: None,
+            stagers: Vec::new(),
             rate: None,
             rate_per_client: None,
             memory_limit: 256 << 20,
             max_connections: 1024,
             max_connections_per_address: 64,
             patience: Patience::default(),
+            origins: OriginOptions::default(),
         }
     }
 }
@@ -93,6 +105,7 @@ pub struct Server {
     shared: Arc<ServerShared>,
     address: SocketAddr,
     threads: Mutex<Vec<JoinHandle<()>>>,
+    watch: Mutex<Option<MemoryWatch>>,
 }
 
 impl std::fmt::Debug for Server {
@@ -112,7 +125,7 @@ impl Server {
     /// [`ServerError::Insecure`] if others could read without TLS and a token; else what a name, the address or the
     /// certificate lacks.
     pub fn start(options: ServerOptions) -> Result<Self, ServerError> {
-        if options.names.is_empty() {
+        if options.names.is_empty() && options.staging.is_none() {
             return Err(ServerError::Options("there is nothing to serve: no name was given".into()));
         }
         let least = super::super::wire::MOST_READ;
@@ -134,7 +147,17 @@ impl Server {
             }
         }
         let tls = options.certificate.as_ref().map(Certificate::server_config).transpose()?;
-        let names = step("cannot serve", Names::open(&options.names))?;
+        let (origins, local) = step("cannot serve", Origins::open(&options.names, &options.origins))?;
+        let mut names = step("cannot serve", Names::open(&local))?;
+        let staging = options.staging.as_ref().map(|(folder, limit)| {
+            let taken = options.names.iter().map(|(name, _)| name.clone()).collect();
+            StagingArea::open(folder, *limit, taken).map(Arc::new)
+        });
+        let staging = step("cannot keep staged data", staging.transpose())?;
+        if let Some(staging) = &staging {
+            names = names.with_staged(step("cannot serve staged data", staging.folder())?);
+        }
+        let watch = step("no thread", MemoryWatch::start(origins.cache().clone(), options.origins.host))?;
         let listener = step(format!("cannot listen on {address}"), listen(address))?;
         let address = step("the listening socket has no address", listener.local_addr())?;
         // A rate is shared fairly where one schedule sees all clients, and it is below what one loop can serve.
@@ -144,9 +167,11 @@ impl Server {
         let loops = loops.min(options.memory_limit / least).max(1);
         let mailboxes = step("no event descriptor", (0..loops).map(|_| Mailbox::new()).collect())?;
         let clients = Clients::new(options.tokens, options.max_connections, options.max_connections_per_address);
+        clients.set_stagers(options.stagers);
         let shared = Arc::new(ServerShared {
-            files: FileTable::new(names),
+            files: FileTable::new(names, origins),
             served: options.names.iter().map(|(name, _)| name.clone()).collect(),
+            staging,
             clients,
             counts: Counts::new(),
             readers: Readers::new(READERS),
@@ -159,7 +184,8 @@ impl Server {
             rate_per_client: options.rate_per_client,
         });
         let mut listener = Some(listener);
-        let server = Self { shared: shared.clone(), address, threads: Mutex::default() };
+        let server =
+            Self { shared: shared.clone(), address, threads: Mutex::default(), watch: Mutex::new(Some(watch)) };
         for number in 0..loops {
             let event_loop = step("no event loop", EventLoop::new(shared.clone(), number, listener.take()))?;
             let thread = std::thread::Builder::new().name(format!("farfield-serve-{number}"));
@@ -184,9 +210,25 @@ impl Server {
         status::prometheus(&self.shared)
     }
 
+    /// Flips a bit of each block of the memory cache. Returns how many there are.
+    #[cfg(test)]
+    pub(in super::super) fn damage_cache(&self) -> u64 {
+        self.shared.files.origins().cache().damage()
+    }
+
+    /// What the disk cache before the origins has to say, once.
+    pub fn take_notice(&self) -> Option<String> {
+        self.shared.files.origins().take_notice()
+    }
+
     /// Replaces the tokens. Clients whose token is gone are cut at their next request.
     pub fn set_tokens(&self, tokens: Vec<(String, TokenHash)>) {
         self.shared.clients.set_tokens(tokens);
+    }
+
+    /// Replaces the tokens that may stage, at once.
+    pub fn set_stagers(&self, stagers: Vec<TokenHash>) {
+        self.shared.clients.set_stagers(stagers);
     }
 
     /// Stops: no new connections or requests; replies under way are finished within [`Patience::ending`].
@@ -207,6 +249,8 @@ impl Server {
         }
         if self.shared.stopping.load(Relaxed) {
             self.shared.readers.close();
+            drop(self.watch.lock().unwrap_or_else(PoisonError::into_inner).take());
+            self.shared.files.origins().flush();
         }
     }
 }

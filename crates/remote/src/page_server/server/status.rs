@@ -32,6 +32,22 @@ pub(super) fn status(shared: &ServerShared) -> Value {
         "congestion_control": counts.congestion(),
     });
     if let Some(fields) = out.as_object_mut() {
+        if let Some(staging) = &shared.staging {
+            let room = staging.room();
+            let told = json!({ "names": staging.names(), "limit": room.limit, "used": room.used, "free": room.free });
+            fields.insert("staging".to_owned(), told);
+        }
+        if !shared.files.origins().is_empty() {
+            let (cache, origins) = shared.files.origins().usage();
+            let of_cache = json!({
+                "limit": cache.limit, "allowed": cache.allowed, "used": cache.used,
+                "given_back": cache.given_back, "damaged": cache.damaged,
+            });
+            fields.insert("cache".to_owned(), of_cache);
+            for (name, _, value) in origins.named() {
+                fields.insert(name.to_owned(), value.into());
+            }
+        }
         for (name, _, value) in counts.named() {
             fields.insert(name.to_owned(), value.into());
         }
@@ -58,6 +74,18 @@ pub(super) fn prometheus(shared: &ServerShared) -> String {
         let kind = if name == "held" { "gauge" } else { "counter" };
         let name = if kind == "gauge" { format!("{name}_bytes") } else { format!("{name}_total") };
         gauge(&name, help, kind, vec![(String::new(), value)]);
+    }
+    let (cache, origins) = shared.files.origins().usage();
+    if !shared.files.origins().is_empty() {
+        let one = |value| vec![(String::new(), value)];
+        gauge("cache_limit_bytes", "Most bytes of the memory cache", "gauge", one(cache.limit));
+        gauge("cache_allowed_bytes", "Most of them that the host leaves now", "gauge", one(cache.allowed));
+        gauge("cache_used_bytes", "Bytes of the memory cache", "gauge", one(cache.used));
+        gauge("cache_given_back_bytes_total", "Bytes given back to the host", "counter", one(cache.given_back));
+        gauge("cache_damaged_total", "Blocks whose checksum did not hold", "counter", one(cache.damaged));
+        for (name, help, value) in origins.named() {
+            gauge(&format!("{name}_total"), help, "counter", one(value));
+        }
     }
     let ops = counts.of_ops().map(|(op, n)| (format!("{{op=\"{op}\"}}"), n)).collect();
     gauge("requests_total", "Requests by operation", "counter", ops);

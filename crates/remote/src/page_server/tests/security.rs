@@ -9,6 +9,10 @@ use crate::page_server::wire::*;
 use pager::PageErrorKind;
 use std::os::unix::fs::symlink;
 
+fn staged_file() -> StagedFile {
+    StagedFile { name: "staged/a".into(), size: 0, modified_ns: 1 }
+}
+
 /// A request of each operation that would be answered after HELLO.
 fn request_of(op: Op) -> (Request, Vec<u8>) {
     let mut body = Vec::new();
@@ -18,6 +22,10 @@ fn request_of(op: Op) -> (Request, Vec<u8>) {
         Op::Stat => write_names(&mut body, ["data/a"]),
         Op::List => body = b"data".to_vec(),
         Op::ReadV => write_ranges(&mut body, [Range { offset: 0, len: 4 }]),
+        Op::StageBegin => body = write_stage_begin(&staged_file(), false),
+        Op::StagePut => body = write_stage_put(&staged_file(), &[]),
+        Op::StageCommit => body = write_stage_commit(&staged_file(), 0),
+        Op::StagePublish | Op::StageRemove => body = b"kept".to_vec(),
         Op::Via => body = Via { index_offset: 0, index_len: 16, slot: 0, base: 0, from_end: false }.bytes(),
         _ => {}
     }
@@ -34,8 +42,14 @@ fn every_operation_needs_a_token_that_is_taken() {
     let folder = folder();
     std::fs::write(folder.0.join("a"), bytes(1, 100)).unwrap();
     let (good, wrong) = (Token::fresh().unwrap(), Token::fresh().unwrap());
-    let server =
-        Server::start(ServerOptions { tokens: vec![("me".into(), good.hash())], ..options(&folder.0) }).unwrap();
+    let server = Server::start(ServerOptions {
+        tokens: vec![("me".into(), good.hash())],
+        staging: Some((folder.0.join("staged"), 1000)),
+        stagers: vec![good.hash()],
+        ..options(&folder.0)
+    });
+    let server = server.unwrap();
+    std::fs::create_dir(folder.0.join("staged/kept")).unwrap();
     for op in Op::ALL {
         let (request, body) = request_of(*op);
         // Before HELLO, and HELLO without a token.

@@ -1,3 +1,4 @@
+use super::super::origin::OriginOptions;
 use super::*;
 
 fn table(name: &str, most_open: usize) -> (std::path::PathBuf, FileTable) {
@@ -6,8 +7,10 @@ fn table(name: &str, most_open: usize) -> (std::path::PathBuf, FileTable) {
     for n in 0..5u8 {
         std::fs::write(folder.join(format!("f{n}")), [n; 1000]).unwrap();
     }
-    let names = Names::open(&[("data".to_owned(), folder.clone())]).unwrap();
-    (folder, FileTable { most_open, ..FileTable::new(names) })
+    let served = [("data".to_owned(), folder.clone())];
+    let (origins, local) = Origins::open(&served, &OriginOptions::default()).unwrap();
+    let names = Names::open(&local).unwrap();
+    (folder, FileTable { most_open, ..FileTable::new(names, origins) })
 }
 
 fn read(files: &FileTable, served: &Arc<ServedFile>) -> Result<Vec<u8>, State> {
