@@ -2,6 +2,7 @@
 
 use super::super::secure::{TokenHash, TokenList};
 use super::super::wire::Hello;
+use super::counts::Rate;
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -23,6 +24,9 @@ pub(super) struct Client {
     pub(super) connections: Arc<AtomicU32>,
     pub(super) requests: AtomicU64,
     pub(super) bytes: AtomicU64,
+    /// Requests that wait or are being answered.
+    pub(super) under_way: AtomicU64,
+    pub(super) rate: Rate,
     revoked: AtomicBool,
 }
 
@@ -154,6 +158,8 @@ impl Clients {
                 connections: Arc::default(),
                 requests: AtomicU64::new(0),
                 bytes: AtomicU64::new(0),
+                under_way: AtomicU64::new(0),
+                rate: Rate::new(),
                 revoked: AtomicBool::new(false),
             })
         });

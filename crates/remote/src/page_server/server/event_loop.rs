@@ -275,6 +275,7 @@ impl EventLoop {
         if let Some(client) = &connection.client {
             client.bytes.fetch_add(bytes, Relaxed);
             client.requests.fetch_add(answered.len() as u64, Relaxed);
+            client.under_way.fetch_sub(answered.len() as u64, Relaxed);
         }
         connection.owed -= answered.len() as u32;
         connection.owed_bytes -= answered.iter().map(|len| u64::from(*len)).sum::<u64>();
@@ -360,6 +361,9 @@ impl EventLoop {
     /// Ends a connection.
     pub(super) fn close(&mut self, id: u64) {
         let Some(mut connection) = self.connections.remove(&id) else { return };
+        if let Some(client) = &connection.client {
+            client.under_way.fetch_sub(connection.owed.into(), Relaxed);
+        }
         let staged = self.schedule.remove(id);
         self.release(staged);
         self.absent.remove(id);
@@ -419,6 +423,7 @@ impl EventLoop {
                 connection.granted_before = Some((most, if up { before.map_or(now, |(_, at)| at) } else { now }));
                 connection.credits = self.grant;
             }
+            self.shared.grants[self.number].store(self.grant.requests, Relaxed);
             let body = self.grant.bytes();
             self.tell_all(State::Granted, &body);
         }
