@@ -2,7 +2,7 @@
 
 use super::super::secure::{TokenHash, TokenList};
 use super::super::wire::Hello;
-use super::counts::Rate;
+use super::counts::ByteRate;
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -26,7 +26,7 @@ pub(super) struct Client {
     pub(super) bytes: AtomicU64,
     /// Requests that wait or are being answered.
     pub(super) under_way: AtomicU64,
-    pub(super) rate: Rate,
+    pub(super) rate: ByteRate,
     revoked: AtomicBool,
 }
 
@@ -159,7 +159,7 @@ impl Clients {
                 requests: AtomicU64::new(0),
                 bytes: AtomicU64::new(0),
                 under_way: AtomicU64::new(0),
-                rate: Rate::new(),
+                rate: ByteRate::new(),
                 revoked: AtomicBool::new(false),
             })
         });

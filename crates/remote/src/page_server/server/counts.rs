@@ -6,9 +6,9 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 /// Bytes a second: when they were last looked at, the bytes until then, and the rate before.
-pub(super) struct Rate(Mutex<(Instant, u64, f64)>);
+pub(super) struct ByteRate(Mutex<(Instant, u64, f64)>);
 
-impl Rate {
+impl ByteRate {
     pub(super) fn new() -> Self {
         Self(Mutex::new((Instant::now(), 0, 0.0)))
     }
@@ -32,7 +32,7 @@ macro_rules! counts {
             pub(super) begin: Instant,
             requests: [AtomicU64; Op::ALL.len()],
             congestion: Mutex<String>,
-            rate: Rate,
+            rate: ByteRate,
             $($(#[$doc])* pub(super) $name: AtomicU64),*
         }
 
@@ -42,7 +42,7 @@ macro_rules! counts {
                     begin: Instant::now(),
                     requests: std::array::from_fn(|_| AtomicU64::new(0)),
                     congestion: Mutex::default(),
-                    rate: Rate::new(),
+                    rate: ByteRate::new(),
                     $($name: AtomicU64::new(0)),*
                 }
             }
