@@ -92,6 +92,9 @@ impl EventLoop {
             return false;
         }
         connection.owed += 1;
+        if let Some(client) = &connection.client {
+            client.under_way.fetch_add(1, Relaxed);
+        }
         connection.owed_bytes += u64::from(job.request.len);
         connection.owed_bodies += job.body.len();
         let before = connection.granted_before.filter(|(_, at)| at.elapsed() < GRACE);
@@ -231,8 +234,9 @@ impl EventLoop {
             match self.schedule.next(Instant::now(), room) {
                 NextRequest::Request(id, job) => self.run_job(id, job),
                 NextRequest::Wait(time) => return Some(time),
-                NextRequest::Nothing => {
-                    self.starved |= room < super::super::wire::MOST_READ as u32;
+                NextRequest::Nothing => return Some(Duration::MAX),
+                NextRequest::NoRoom => {
+                    self.starved = true;
                     return Some(Duration::MAX);
                 }
             }

@@ -201,6 +201,10 @@ impl EventLoop {
             let address = from.ip().to_canonical();
             if !self.shared.clients.arrive(address) {
                 self.shared.counts.turned_away.fetch_add(1, Relaxed);
+                if self.make_room(address) && self.shared.clients.arrive(address) {
+                    // It takes the place of the other on this loop, whose supply of such connections then lasts.
+                    self.serve(socket, address);
+                }
                 continue;
             }
             self.next_loop = (self.next_loop + 1) % self.shared.mailboxes.len();
@@ -210,6 +214,17 @@ impl EventLoop {
                 self.shared.mailboxes[self.next_loop].post(Post::Accepted(socket, address));
             }
         }
+    }
+
+    /// Closes the oldest connection that has not said HELLO, for one from `address`; whether there was any. So whoever
+    /// only connects keeps nobody out: a client that goes on says HELLO within a round trip or two.
+    fn make_room(&mut self, address: IpAddr) -> bool {
+        let of_address = self.shared.clients.is_full_for(address);
+        let new = |c: &Connection| matches!(c.stage, Stage::Handshake | Stage::Hello);
+        let candidates = self.connections.iter().filter(|(_, c)| new(c) && (!of_address || c.address == address));
+        // Numbers rise.
+        let oldest = candidates.map(|(id, _)| *id).min();
+        oldest.inspect(|id| self.close(*id)).is_some()
     }
 
     /// Leaves those that want to connect in the kernel until the next look at the clocks.
@@ -266,6 +281,7 @@ impl EventLoop {
         if let Some(client) = &connection.client {
             client.bytes.fetch_add(bytes, Relaxed);
             client.requests.fetch_add(answered.len() as u64, Relaxed);
+            client.under_way.fetch_sub(answered.len() as u64, Relaxed);
         }
         connection.owed -= answered.len() as u32;
         connection.owed_bytes -= answered.iter().map(|len| u64::from(*len)).sum::<u64>();
@@ -351,6 +367,9 @@ impl EventLoop {
     /// Ends a connection.
     pub(super) fn close(&mut self, id: u64) {
         let Some(mut connection) = self.connections.remove(&id) else { return };
+        if let Some(client) = &connection.client {
+            client.under_way.fetch_sub(connection.owed.into(), Relaxed);
+        }
         let staged = self.schedule.remove(id);
         self.release(staged);
         self.absent.remove(id);
@@ -410,6 +429,7 @@ impl EventLoop {
                 connection.granted_before = Some((most, if up { before.map_or(now, |(_, at)| at) } else { now }));
                 connection.credits = self.grant;
             }
+            self.shared.grants[self.number].store(self.grant.requests, Relaxed);
             let body = self.grant.bytes();
             self.tell_all(State::Granted, &body);
         }
