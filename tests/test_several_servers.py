@@ -56,7 +56,7 @@ def test_the_same_bytes(
     with farfield.open(f"{url}/a_1.nrrd") as remote:
         assert np.array_equal(remote[:], VALUES)
     remote, local = (ff_json("info", f"{place}/a_1.nrrd") for place in (url, root))
-    assert remote["shape"] == local["shape"]
+    assert remote["dims"] == local["dims"]
     # Patterns and lists take these addresses as others.
     listing = root / "names.txt"
     listing.write_text(f"{url}/a_1.nrrd\n{url}/a_2.nrrd\n")

@@ -27,7 +27,7 @@ from plot3d_files import box, write
 from remote_servers import eventually, free_port, use, web_server
 from running import Command, Json, start
 
-KILLS = int(os.environ.get("FARFIELD_CASES", "5"))
+KILLS = 50 if "FARFIELD_SOAK_S" in os.environ else 5
 """Ends of `farfield stage` by kill -9; 50 in the long form."""
 STEPS = 3
 

@@ -114,12 +114,12 @@ def _reach(paths: list[str]) -> None:
         ensure(paths)
 
 
-def stat_files(paths: list[str]) -> list[tuple[str, int, str, int] | None]:
+def stat_files(paths: list[str], *, first_bytes: bool = False) -> list[tuple[str, int, str, int] | None]:
     """What is known of files, asked in one batch: see `farfield/_native.pyi`."""
     from farfield import _native
 
     _reach(paths)
-    return _native.stat_files(paths)
+    return _native.stat_files(paths, first_bytes=first_bytes)
 
 
 def stage_files(options: str, progress: Any = None) -> str:

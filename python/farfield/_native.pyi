@@ -458,7 +458,8 @@ def validate(source: str, resources: str, *, progress: _Progress | None = None) 
     """Reads every page once: its checksum where it has one, its shape, its sizes.
 
     Result: {"ok": bool, "pages_checked", "pages_unchecked": pages read that have no checksum,
-             "failures": [{"what", "error"}] (the first 100), "failed": count of all, "stats": STATS}
+             "failures": [{"what", "error"}] (the first 100), "failed": count of all, "stats": STATS}; of a store also
+             "not_listed": its server gives no lists, so files that do not belong to it were not looked for.
     """
 
 def stored_volume(path: str) -> str:
@@ -521,9 +522,10 @@ def export_events(path: str, output: str, *, progress: _Progress | None = None) 
 def resident_bytes() -> int:
     """Resident bytes of this process now (VmRSS)."""
 
-def stat_files(paths: list[str]) -> list[tuple[str, int, str, int] | None]:
+def stat_files(paths: list[str], *, first_bytes: bool = False) -> list[tuple[str, int, str, int] | None]:
     """Of each path, asked in one round trip: "file", "folder" or "other"; bytes; an opaque version (ETag and the like); the last
-    change in nanoseconds since 1970, 0 if unknown. None only if it is missing: AccessError if a server refuses or is silent."""
+    change in nanoseconds since 1970, 0 if unknown. None only if it is missing: AccessError if a server refuses or is silent.
+    `first_bytes`: they will be read from their begin, so a server gives the first block with the answer where it can."""
 
 def list_folder(folder: str) -> list[tuple[str, bool, int]]:
     """The entries of a folder: name, whether it is a folder, bytes. DataError if a server gives no lists, as plain HTTP."""

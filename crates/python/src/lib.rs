@@ -40,6 +40,8 @@ fn resident_bytes() -> u64 {
 #[pymodule]
 fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     python_calls::end_waits_at_signals();
+    #[cfg(target_os = "linux")]
+    remote::net::on_start(runtime::allocator::keep_some);
     remote::register();
     m.add("__version__", env!("CARGO_PKG_VERSION"))?;
     m.add_class::<dataset::PyDataset>()?;

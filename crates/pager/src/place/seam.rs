@@ -84,6 +84,9 @@ pub type ExtentRead = Box<dyn FnOnce(Result<FoundExtent, PageErrorKind>) + Send>
 /// Receives the last bytes of a file with its version ([`Place::tail`]).
 pub type TailRead = Box<dyn FnOnce(Result<(FileVersion, Vec<u8>), PageErrorKind>) + Send>;
 
+/// Receives the state of a file and its first bytes ([`Place::begin`]).
+pub type BeginRead = Box<dyn FnOnce(Result<(FileStat, Vec<u8>), PageErrorKind>) + Send>;
+
 /// Where files are. Calls never wait, except [`Place::list`].
 pub trait Place: Send + Sync {
     /// Name for messages, such as the server.
@@ -120,6 +123,16 @@ pub trait Place: Send + Sync {
     /// # Errors
     /// `then`, which was not called.
     fn tail(&self, file: &FileRef, len: usize, then: TailRead) -> Result<(), TailRead> {
+        let _ = (file, len);
+        Err(then)
+    }
+    /// Finds the state of a name and, if it is a file, reads its first `len` bytes or all of a shorter one, in one round
+    /// trip. Fewer bytes come where the place has no more at hand. The pin is checked. A place that needs two requests
+    /// gives `then` back.
+    ///
+    /// # Errors
+    /// `then`, which was not called.
+    fn begin(&self, file: &FileRef, len: usize, then: BeginRead) -> Result<(), BeginRead> {
         let _ = (file, len);
         Err(then)
     }

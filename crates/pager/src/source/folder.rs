@@ -8,6 +8,7 @@
 
 use super::engine::Op;
 use super::file::{FileHandle, FileSet};
+use super::first_reads::{about_of, AboutsRead, FirstReads};
 use super::indexed::{put, IndexedExtents, WantedEntry};
 use super::threads;
 use super::{Completion, Read, ReadForm, Source};
@@ -15,6 +16,7 @@ use crate::error::PageErrorKind;
 use crate::place::{self, FileKind, FileRef, FileStat, IndexedExtent, PinTable, Place};
 use std::collections::HashMap;
 use std::io;
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering::AcqRel};
@@ -36,6 +38,11 @@ pub trait FileNames: Send + Sync {
     /// The index that each file has, if [`Folder::index`] is to be read.
     fn index(&self) -> Option<FileIndex> {
         None
+    }
+    /// Bytes that a file has at most, in general: existence, length and bytes of a remote one are then read in one
+    /// request. 0: files are read in parts.
+    fn usual_len(&self) -> usize {
+        0
     }
     /// The numbers of all existing files in order, if listing the folders finds them. `None` if that needs more than
     /// `most` names, or is not possible.
@@ -89,7 +96,7 @@ impl About {
         })
     }
 
-    fn bytes(self) -> [u8; ABOUT_BYTES] {
+    pub(super) fn bytes(self) -> [u8; ABOUT_BYTES] {
         let (size, state) = match self {
             Self::There(size) => (size, 0),
             Self::Missing => (0, 1),
@@ -149,7 +156,7 @@ enum FolderFiles {
     /// Local ones. `serial` is the number of the first among all open files.
     Local { files: Arc<FileSet>, serial: u64 },
     /// Those of one place.
-    Remote { place: Arc<dyn Place>, pins: Arc<PinTable>, extents: Arc<IndexedExtents> },
+    Remote { place: Arc<dyn Place>, pins: Arc<PinTable>, first: Arc<FirstReads>, extents: Arc<IndexedExtents> },
 }
 
 impl FileSet {
@@ -160,7 +167,10 @@ impl FileSet {
     pub fn folder(this: &Arc<Self>, names: Arc<dyn FileNames>) -> io::Result<Arc<Folder>> {
         let first = if names.count() > 0 { names.path(0) } else { PathBuf::new() };
         let files = match place::of(&first).map_err(PageErrorKind::into_io)? {
-            Some(place) => FolderFiles::Remote { place, pins: Arc::default(), extents: Arc::default() },
+            Some(place) => {
+                let first = Arc::new(FirstReads::new(this.first_budget().clone()));
+                FolderFiles::Remote { place, pins: Arc::default(), first, extents: Arc::default() }
+            }
             None => FolderFiles::Local { files: this.clone(), serial: this.take_serials(names.count()) },
         };
         Folder::new(files, names).map(Arc::new)
@@ -217,7 +227,7 @@ impl Folder {
     /// Asks for an index together with the extent that is wanted of it. Gives `then` back if nothing is wanted, or if
     /// the place cannot do it. `then` gets the size of the file and the index, or `None` to read it by other means.
     fn follow(&self, number: u64, index: FileIndex, then: IndexRead) -> Result<(), IndexRead> {
-        let FolderFiles::Remote { place, pins, extents } = &self.files else { return Err(then) };
+        let FolderFiles::Remote { place, pins, extents, .. } = &self.files else { return Err(then) };
         let Some(entry) = extents.take(number) else { return Err(then) };
         let file = FileRef { path: self.names.path(number).into(), base: 0, pin: pins.file(number) };
         let wanted =
@@ -330,6 +340,32 @@ impl Folder {
         &self.names
     }
 
+    /// Completes a read of remote files' [`About`]s: by the first read of each, or by a check.
+    fn look_and_read(&self, remote: RemoteFiles<'_>, numbers: Range<u64>, read: Read, done: &Arc<dyn Completion>) {
+        let RemoteFiles { place, pins, first } = remote;
+        let len = self.names.usual_len();
+        let abouts = AboutsRead::new(read, (numbers.end - numbers.start) as usize, done);
+        let mut unknown: Vec<(usize, u64)> = Vec::new();
+        for (part, number) in numbers.enumerate() {
+            let file = FileRef { path: self.names.path(number).into(), base: 0, pin: pins.file(number) };
+            if len == 0 || !first.start(&**place, &file, number, len, (&abouts, part)) {
+                unknown.push((part, number));
+            }
+        }
+        if unknown.is_empty() {
+            return;
+        }
+        let (paths, pins) = (unknown.iter().map(|(_, number)| self.names.path(*number)).collect(), pins.clone());
+        let told = move |answers: Vec<Result<FileStat, PageErrorKind>>| {
+            let no_answer = || Err(PageErrorKind::Io("its place gave no answer".into()));
+            let answers = answers.into_iter().map(Some).chain(std::iter::repeat_with(|| None));
+            for ((part, number), answer) in unknown.into_iter().zip(answers) {
+                abouts.put(part, about_of(&pins, number, answer.unwrap_or_else(no_answer)));
+            }
+        };
+        place.look(paths, Box::new(told));
+    }
+
     /// Completes a read of [`About`]s, which several threads check.
     fn look(&self, read: Read, done: &Arc<dyn Completion>, jobs: &mut Vec<Box<dyn FnOnce() + Send>>) {
         let (size, at) = (ABOUT_BYTES as u64, read.offset - ABOUTS);
@@ -342,30 +378,13 @@ impl Folder {
             };
             return done.complete(read.token, Err(kind));
         }
-        if let FolderFiles::Remote { place, pins, .. } = &self.files {
-            let (paths, done) = ((first..last).map(|number| self.names.path(number)).collect(), done.clone());
-            let pins = pins.clone();
-            let told = move |mut answers: Vec<Result<FileStat, PageErrorKind>>| {
-                // Bytes must be of the version whose length is told here. A cache knows from it what it may answer.
-                for (number, answer) in (first..last).zip(&mut answers) {
-                    let Ok(FileStat { kind: FileKind::File, version, .. }) = answer else { continue };
-                    if let Err(changed) = pins.file(number).check(version) {
-                        *answer = Err(changed);
-                    }
-                }
-                // The kind of a failed check says more than the number of a system's error can.
-                let failed =
-                    answers.iter().filter_map(|a| a.as_ref().err()).find(|kind| **kind != PageErrorKind::Missing);
-                if let Some(kind) = failed.cloned() {
-                    return done.complete(read.token, Err(kind));
-                }
-                let abouts: Vec<u8> = answers.into_iter().flat_map(|answer| About::told(answer).bytes()).collect();
-                let skip = (first * size) as i64 - at as i64;
-                // SAFETY: the buffers are this read's until it is completed, and nothing else writes to them.
-                unsafe { put(&read.buffers, skip, &abouts) };
-                done.complete(read.token, Ok(()));
-            };
-            return place.look(paths, Box::new(told));
+        if let FolderFiles::Remote { place, pins, first: first_reads, .. } = &self.files {
+            let whole = at.is_multiple_of(size) && read.len() as u64 == (last - first) * size;
+            if !whole {
+                let message = "an answer about a file is read whole".into();
+                return done.complete(read.token, Err(PageErrorKind::Io(message)));
+            }
+            return self.look_and_read(RemoteFiles { place, pins, first: first_reads }, first..last, read, done);
         }
         let looks = ((last - first) as usize).div_ceil(LOOKS);
         let shared = Arc::new(FolderStat { read, left: AtomicUsize::new(looks) });
@@ -394,6 +413,14 @@ fn missing_link(path: &std::path::Path, e: &io::Error) -> PageErrorKind {
         return PageErrorKind::from(&io::Error::from_raw_os_error(libc::ENOLINK));
     }
     PageErrorKind::from(e)
+}
+
+/// The files of a remote folder.
+#[derive(Copy, Clone)]
+struct RemoteFiles<'a> {
+    place: &'a Arc<dyn Place>,
+    pins: &'a Arc<PinTable>,
+    first: &'a Arc<FirstReads>,
 }
 
 /// A read of [`About`]s by several threads.
@@ -445,21 +472,23 @@ impl Source for Folder {
     }
 
     fn promote(&self, tokens: &[u64], done: &Arc<dyn Completion>) {
-        if let FolderFiles::Remote { place, .. } = &self.files {
+        if let FolderFiles::Remote { place, first, .. } = &self.files {
             place.promote(tokens, done);
+            first.under_way(tokens, done).iter().for_each(|(token, done)| place.promote(&[*token], done));
         }
     }
 
     fn withdraw(&self, tokens: &[u64], done: &Arc<dyn Completion>) {
-        if let FolderFiles::Remote { place, .. } = &self.files {
+        if let FolderFiles::Remote { place, first, .. } = &self.files {
             place.withdraw(tokens, done);
+            first.under_way(tokens, done).iter().for_each(|(token, done)| place.withdraw(&[*token], done));
         }
     }
 
     fn held_bytes(&self) -> Option<u64> {
         match &self.files {
             FolderFiles::Local { .. } => None,
-            FolderFiles::Remote { pins, extents, .. } => Some(pins.bytes() + extents.bytes()),
+            FolderFiles::Remote { pins, first, extents, .. } => Some(pins.bytes() + first.bytes() + extents.bytes()),
         }
     }
 
@@ -495,11 +524,12 @@ impl Source for Folder {
         }
         let (files, serial) = match &self.files {
             FolderFiles::Local { files, serial } => (files, *serial),
-            FolderFiles::Remote { place, pins, extents } => {
+            FolderFiles::Remote { place, pins, first, extents } => {
                 for (number, mut reads) in by_file {
                     let begin = self.place(number);
                     reads.retain(|read| {
-                        let here = extents.fill(number, read.offset - begin, read);
+                        let from = read.offset - begin;
+                        let here = first.fill(number, from, read) || extents.fill(number, from, read);
                         if here {
                             done.complete(read.token, Ok(()));
                         }

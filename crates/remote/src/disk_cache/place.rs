@@ -15,8 +15,8 @@ use super::readers::{part, HitJob, Scratch};
 use super::state::HitPiece;
 use pager::error::PageErrorKind;
 use pager::place::{
-    Entry, ExtentRead, FileKind, FileRef, FileStat, FileVersion, FoundExtent, IndexedExtent, Looked, Place, SeenPin,
-    TailRead, VersionPin,
+    BeginRead, Entry, ExtentRead, FileKind, FileRef, FileStat, IndexedExtent, Looked, Place, SeenPin, TailRead,
+    VersionPin,
 };
 use pager::source::{Buffer, Completion, Read, ReadClass, ReadForm, ReadNote};
 use std::collections::HashMap;
@@ -37,17 +37,17 @@ const NAMES: &str = "names";
 
 /// See the module. Clones are the same place.
 #[derive(Clone)]
-pub struct CachedPlace(Arc<CachedFiles>);
+pub struct CachedPlace(pub(super) Arc<CachedFiles>);
 
 /// Invariants:
 /// 1. `queued` is the number of reads that wait for the disk. Each may still go to the place.
 /// 2. A file in `first` is being checked; its reads wait for the answer.
-struct CachedFiles {
-    inner: Arc<dyn Place>,
-    cache: Arc<DiskCache>,
+pub(super) struct CachedFiles {
+    pub(super) inner: Arc<dyn Place>,
+    pub(super) cache: Arc<DiskCache>,
     /// Of the place, in digests and messages.
-    name: String,
-    offline: bool,
+    pub(super) name: String,
+    pub(super) offline: bool,
     choice: OriginChoice,
     queued: AtomicUsize,
     first: Mutex<HashMap<u64, Vec<WaitingReads>>>,
@@ -86,7 +86,7 @@ pub(super) fn shown(path: &Path) -> String {
     format!("{scheme}://{host}/{file}")
 }
 
-fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(super) fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
     of.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -216,7 +216,8 @@ impl CachedFiles {
         self.inner.submit(&FileRef { path: file.path.clone(), base: file.base, pin }, reads, &storing);
     }
 
-    fn storing(
+    /// Stores what the place gives of a file.
+    pub(super) fn storing(
         self: &Arc<Self>,
         file: &FileRef,
         digest: u64,
@@ -237,55 +238,8 @@ impl CachedFiles {
         }
     }
 
-    /// Reads the end of a file that the cache has nothing of.
-    fn fetch_tail(self: &Arc<Self>, file: &FileRef, digest: u64, len: usize, then: TailRead) -> Result<(), TailRead> {
-        let storing = self.storing(file, digest, FetchedReads(HashMap::new()), Arc::new(NoCompletion));
-        let asked = FileRef { pin: storing.pin.clone(), ..file.clone() };
-        // The place may give it back.
-        let then = Arc::new(Mutex::new(Some(then)));
-        let told = then.clone();
-        let store = move |found: Result<(FileVersion, Vec<u8>), PageErrorKind>| {
-            if let Ok((version, bytes)) = &found {
-                storing.pin.note(version);
-                let mut copy = bytes.clone();
-                let buffers = [Buffer { ptr: copy.as_mut_ptr(), len: copy.len() }];
-                storing.store(version.size.saturating_sub(bytes.len() as u64), &buffers, u64::MAX);
-            }
-            storing.note_first(matches!(found, Err(PageErrorKind::Missing)));
-            if let Some(then) = lock(&told).take() {
-                then(found);
-            }
-        };
-        let asked = self.inner.tail(&asked, len, Box::new(store));
-        asked.map_err(|back| {
-            let own = lock(&then).take();
-            own.unwrap_or(back)
-        })
-    }
-
-    /// Reads an index and an extent of a file that the cache has nothing of.
-    fn fetch_indexed(self: &Arc<Self>, file: &FileRef, digest: u64, wanted: &IndexedExtent, then: ExtentRead) -> bool {
-        let storing = self.storing(file, digest, FetchedReads(HashMap::new()), Arc::new(NoCompletion));
-        let asked = FileRef { pin: storing.pin.clone(), ..file.clone() };
-        let wanted = *wanted;
-        let store = move |found: Result<FoundExtent, PageErrorKind>| {
-            if let Ok(found) = &found {
-                storing.pin.note(&found.version);
-                let len = found.index.len() as u64;
-                let index_at = if wanted.at_end { found.version.size.saturating_sub(len) } else { 0 };
-                let extent = found.extent.as_ref().map(|(at, bytes)| (*at, bytes));
-                for (at, bytes) in [(index_at, &found.index)].into_iter().chain(extent) {
-                    let mut copy = bytes.clone();
-                    storing.store(at, &[Buffer { ptr: copy.as_mut_ptr(), len: copy.len() }], u64::MAX);
-                }
-            }
-            storing.note_first(matches!(found, Err(PageErrorKind::Missing)));
-            then(found);
-        };
-        self.inner.indexed(&asked, &wanted, Box::new(store))
-    }
-
-    fn note(&self, path: &Path, answer: &Result<FileStat, PageErrorKind>) {
+    /// Notes what the place says of a name.
+    pub(super) fn note(&self, path: &Path, answer: &Result<FileStat, PageErrorKind>) {
         let note = match answer {
             // Replies say no time: with one, each check would be news.
             Ok(stat) => NameNote::There(FileStat { modified_ns: 0, ..stat.clone() }),
@@ -298,7 +252,7 @@ impl CachedFiles {
     }
 
     /// What was last known of a name.
-    fn noted(&self, path: &Path) -> Result<FileStat, PageErrorKind> {
+    pub(super) fn noted(&self, path: &Path) -> Result<FileStat, PageErrorKind> {
         let note = self.cache.note_of(STAT, &self.name, path).and_then(|bytes| NameNote::parse(&bytes));
         match note {
             Some(NameNote::There(stat)) => Ok(stat),
@@ -353,15 +307,15 @@ impl CachedFiles {
 }
 
 /// The place in the file and the buffers of reads, by token.
-struct FetchedReads(HashMap<u64, (u64, Vec<Buffer>)>);
+pub(super) struct FetchedReads(pub(super) HashMap<u64, (u64, Vec<Buffer>)>);
 
 /// Stores what a place gave before the read is completed: afterwards the buffers are no longer its own.
-struct StoringCompletion {
-    place: Arc<CachedFiles>,
-    path: Arc<Path>,
+pub(super) struct StoringCompletion {
+    pub(super) place: Arc<CachedFiles>,
+    pub(super) path: Arc<Path>,
     digest: u64,
     base: u64,
-    pin: Arc<SeenPin>,
+    pub(super) pin: Arc<SeenPin>,
     noted: OnceLock<()>,
     /// Whether nothing was known of the file.
     first: bool,
@@ -372,7 +326,7 @@ struct StoringCompletion {
 
 impl StoringCompletion {
     /// Stores the bytes of a read up to byte `end` of the file.
-    fn store(&self, from: u64, buffers: &[Buffer], end: u64) {
+    pub(super) fn store(&self, from: u64, buffers: &[Buffer], end: u64) {
         let place = &self.place;
         // Without a tag two versions may be taken for one.
         let version = self.pin.seen().cloned().or_else(|| self.pin.expected()).filter(|v| !v.tag.is_empty());
@@ -401,7 +355,7 @@ impl StoringCompletion {
 
 impl StoringCompletion {
     /// Notes what the first reply says of the file.
-    fn note_first(&self, missing: bool) {
+    pub(super) fn note_first(&self, missing: bool) {
         if !self.first {
             return;
         }
@@ -438,13 +392,6 @@ impl Completion for StoringCompletion {
     }
 }
 
-/// For what is completed by other means.
-struct NoCompletion;
-
-impl Completion for NoCompletion {
-    fn complete(&self, _: u64, _: Result<(), PageErrorKind>) {}
-}
-
 impl Place for CachedPlace {
     fn describe(&self) -> String {
         self.0.inner.describe()
@@ -477,7 +424,7 @@ impl Place for CachedPlace {
         let digest = DiskCache::file(&self.0.name, &file.path);
         match file.pin.digest() {
             Some(version) => {
-                let size = file.pin.expected().map(|version| version.size);
+                let size = file.pin.size();
                 self.0.answer(file, FileKey { file: digest, version }, size, reads, done);
             }
             None if self.0.offline || self.0.cache.has_any(digest) => {
@@ -526,6 +473,19 @@ impl Place for CachedPlace {
         }
         self.0.cache.missed();
         self.0.fetch_tail(file, digest, len, then)
+    }
+
+    fn begin(&self, file: &FileRef, len: usize, then: BeginRead) -> Result<(), BeginRead> {
+        if !self.0.offline && !self.0.cache.is_usable() {
+            return self.0.inner.begin(file, len, then);
+        }
+        let digest = DiskCache::file(&self.0.name, &file.path);
+        if self.0.offline || self.0.cache.has_any(digest) {
+            self.0.begin_here(file, len, then);
+            return Ok(());
+        }
+        self.0.cache.missed();
+        self.0.fetch_begin(file, digest, len, then)
     }
 
     fn indexed(&self, file: &FileRef, wanted: &IndexedExtent, then: ExtentRead) -> bool {

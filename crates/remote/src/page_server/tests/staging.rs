@@ -369,7 +369,7 @@ fn wrong_bytes_do_not_become_a_file() {
 /// Servers that end between chunks, and connections that do.
 #[test]
 fn what_was_begun_goes_on_after_an_end_at_any_point() {
-    let cases: u64 = std::env::var("FARFIELD_CASES").map_or(20, |n| n.parse().unwrap());
+    let cases = in_soak(20, 1000);
     let folder = folder();
     let content = bytes(9, 17 << 20);
     let mut rng = Rng(11);

@@ -68,9 +68,14 @@ impl Member {
         }
     }
 
+    /// Whether it has no connection, or stands still.
+    pub(super) fn is_gone(&self) -> bool {
+        self.lost.is_some() || self.still
+    }
+
     /// Whether reads may go there.
     pub(super) fn is_usable(&self, now: Instant) -> bool {
-        self.lost.is_none() && !self.still && self.out_until.is_none_or(|until| now >= until)
+        !self.is_gone() && self.out_until.is_none_or(|until| now >= until)
     }
 
     /// The expected wait for a read in seconds: the smoothed latency, longer with what is under way. A server that owes
