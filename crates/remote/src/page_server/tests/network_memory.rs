@@ -438,3 +438,32 @@ fn a_greedy_client_delays_no_other() {
     });
     until("nothing is held", Duration::from_secs(5), || count(&server, "held") == 0);
 }
+
+/// Microseconds of reads one at a time: from the memory cache, and from the kernel's page cache for comparison.
+#[test]
+#[ignore = "a measurement: cargo test -p farfield-remote --release -- --ignored --nocapture a_hit_costs"]
+fn a_hit_costs() {
+    const PAGE: usize = 48 << 10;
+    let folder = folder();
+    let truth = bytes(15, 64 << 20);
+    std::fs::write(folder.0.join("a"), &truth).unwrap();
+    let origin = serve(&folder.0);
+    let server = Server::start(behind(&origin, memory(256 << 20))).unwrap();
+    let from_memory = place_at(server.address(), Credentials::default(), ClientOptions::default());
+    let from_files = place_at(origin.address(), Credentials::default(), ClientOptions::default());
+    let (memory, files) = (far("a"), file("a"));
+    assert!(read(&from_memory, &memory, 0, truth.len()).unwrap() == truth);
+    for (what, place, file) in [("memory cache", &from_memory, &memory), ("page cache", &from_files, &files)] {
+        let mut rng = Rng(3);
+        let mut took: Vec<Duration> = (0..4000)
+            .map(|_| {
+                let at = rng.below((truth.len() - PAGE) as u64);
+                let begun = std::time::Instant::now();
+                read(place, file, at, PAGE).unwrap();
+                begun.elapsed()
+            })
+            .collect();
+        took.sort_unstable();
+        println!("{what}: p50 {:?}, p90 {:?}, p99 {:?}", took[2000], took[3600], took[3960]);
+    }
+}
