@@ -17,7 +17,8 @@ from farfield.errors import AccessError, UsageError
 from farfield.serving import ServeOptions
 from farfield.serving import start as start_server
 from farfield.serving.server import parse_cache_disk, parse_names, shown
-from remote_servers import WebServer, eventually, page_server, use, web_server
+from plot3d_files import box, cut, source_of, write
+from remote_servers import Fault, WebServer, eventually, page_server, use, web_server
 from running import Command, Json, start
 
 SHAPE = (40, 36, 44)
@@ -31,7 +32,8 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ff: Command) -> Path:
     monkeypatch.setenv("FARFIELD_NETWORK_TIMEOUT", "3")
     made = tmp_path / "data"
     made.mkdir()
-    ff("demo", "tapered-cylinder", "--size", "small", "-o", made / "flow.zarr")
+    write(tmp_path, cut(box(33, 25, 17), 2), stem="f")
+    ff("convert", source_of(tmp_path / "f.xyz", tmp_path / "f.q"), made / "flow.zarr", "--page", 8)
     head = b"NRRD0004\ntype: uint16\ndimension: 3\nsizes: 44 36 40\nendian: little\nencoding: raw\n\n"
     (made / "a.nrrd").write_bytes(head + VALUES.tobytes())
     ff("convert", made / "a.nrrd", made / "volume.zarr")
@@ -126,7 +128,7 @@ def test_an_origin_that_fails_is_an_error_and_never_a_fill(
         assert "the origin of 127.0.0.1" in done.stderr, done.stderr
         web.start()
         assert eventually(lambda: ff("info", f"{url}/a.nrrd", ok=(0, 5)).returncode == 0, 20)
-        web.fault = lambda _: __import__("remote_servers").Fault(status=403)
+        web.fault = lambda _: Fault(status=403)
         done = ff("info", f"{url}/volume.zarr", ok=(5,))
         assert "the origin of 127.0.0.1" in done.stderr and "refuses" in done.stderr, done.stderr
 
