@@ -401,6 +401,30 @@ fn what_cannot_be_an_origin_is_refused() {
     }
 }
 
+#[test]
+fn thousands_of_ranges_are_one_request() {
+    let folder = folder();
+    let truth = bytes(16, 24 << 20);
+    std::fs::write(folder.0.join("a"), &truth).unwrap();
+    let origin = serve(&folder.0);
+    let server = Server::start(behind(&origin, memory(1 << 20))).unwrap();
+    let mut raw = Raw::greeted(server.address(), None);
+    raw.open("far/a", 1).unwrap();
+    let mut rng = Rng(5);
+    // Also the same byte twice, neighbours, and blocks in no order.
+    let mut places: Vec<u64> = (0..5000).map(|_| rng.below(truth.len() as u64 - 1)).collect();
+    places.extend([places[0], places[0] + 1, 0]);
+    let mut body = Vec::new();
+    write_ranges(&mut body, places.iter().map(|offset| Range { offset: *offset, len: 1 }));
+    let request = Request { file: 1, len: places.len() as u32, ..Request::new(Op::ReadV, 0) };
+    for _ in 0..2 {
+        let told = raw.ask(request, &body).unwrap();
+        assert_eq!(told.reply.state, State::Ok);
+        assert!(told.body.iter().zip(&places).all(|(byte, at)| *byte == truth[*at as usize]));
+    }
+    until("nothing is held", Duration::from_secs(5), || count(&server, "held") == 0);
+}
+
 /// Hits pass what waits for the origin, and clients share the origin, whatever one of them asks for.
 #[test]
 fn a_greedy_client_delays_no_other() {
