@@ -15,7 +15,7 @@ use std::time::Duration;
 
 /// Deadlines of the server's own client, so that tests can wait for them.
 fn register() {
-    let options = ClientOptions { network_timeout: Duration::from_millis(600), ..hasty() };
+    let options = ClientOptions { network_timeout: Duration::from_secs(1), ..hasty() };
     let find = move |url: &str| client::find(url, options).map(|place| place as Arc<dyn Place>);
     pager::place::register("farfield+tcp", Arc::new(find));
 }
@@ -412,7 +412,7 @@ fn thousands_of_ranges_are_one_request() {
     raw.open("far/a", 1).unwrap();
     let mut rng = Rng(5);
     // Also the same byte twice, neighbours, and blocks in no order.
-    let mut places: Vec<u64> = (0..5000).map(|_| rng.below(truth.len() as u64 - 1)).collect();
+    let mut places: Vec<u64> = (0..1500).map(|_| rng.below(truth.len() as u64 - 1)).collect();
     places.extend([places[0], places[0] + 1, 0]);
     let mut body = Vec::new();
     write_ranges(&mut body, places.iter().map(|offset| Range { offset: *offset, len: 1 }));
