@@ -62,7 +62,7 @@ class Server:
             found.st_mtime_ns,
         )
 
-    def stat_files(self, paths: list[str]) -> list[tuple[str, int, str, int] | None]:
+    def stat_files(self, paths: list[str], *, first_bytes: bool = False) -> list[tuple[str, int, str, int] | None]:
         self.calls.append(("stat", list(paths)))
         return [self.stat(path) for path in paths]
 

@@ -36,6 +36,9 @@ class Request:
     range: str | None
     authorization: str | None
     status: int = 0
+    begun: float = 0.0
+    """By the monotonic clock, as `ended`."""
+    ended: float = 0.0
 
 
 @dataclass
@@ -102,6 +105,8 @@ class WebServer:
         self.root, self.bucket = root, bucket
         self.requests: list[Request] = []
         self.fault: Faults = lambda _: None
+        self.delay = 0.0
+        """Seconds before each reply: a round trip."""
         self.port = 0
         self._listener: _Listener | None = None
         self._stopped = threading.Event()
@@ -152,6 +157,14 @@ class WebServer:
         """Requests of each path."""
         return Counter(request.path for request in self.requests)
 
+    def round_trips(self) -> int:
+        """Requests that waited for each other: the most of which no two were under way at the same time."""
+        trips, last = 0, 0.0
+        for request in sorted(self.requests, key=lambda request: request.ended):
+            if request.begun >= last:
+                trips, last = trips + 1, request.ended
+        return trips
+
     def forget(self) -> None:
         """Counts from here on, without faults."""
         self.requests.clear()
@@ -165,13 +178,15 @@ class WebServer:
         )
         if self.bucket is not None:
             asked.path = asked.path.removeprefix(self.bucket).lstrip("/")
+        asked.begun = time.monotonic()
         self.requests.append(asked)
+        self._stopped.wait(self.delay)
         fault = self.fault(asked) or Fault()
         status, headers, body = self._right(asked, to.headers["If-Match"], fault)
         if fault.status is not None:
             status, headers, body = fault.status, {}, b"no such luck"
         headers = {"Content-Length": str(len(body)), **headers, **fault.headers}
-        asked.status = status
+        asked.status, asked.ended = status, time.monotonic()
         if fault.flip and body:
             body = bytes([body[0] ^ 1]) + body[1:]
         if fault.stall and fault.sent is None:

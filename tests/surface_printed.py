@@ -61,6 +61,8 @@ RUNS = {
     "demo": "demo --small",
     "serve --new-token": "serve --new-token anna --state tokens",
     "serve --status": "serve --status SERVER",
+    "stage": "stage flow.zarr NEAR/near",
+    "stage --remove": "stage --remove NEAR/near",
     "doctor": "doctor SERVER/scalar.zarr --seconds 0.1",
     "cache info": "cache info",
     "cache clear": "cache clear",
@@ -152,7 +154,12 @@ class Workplace:
         self._stack.enter_context(contextlib.chdir(self._folder))
         self._flow = self._stack.enter_context(farfield.open(FLOW))
         self._volume = self._stack.enter_context(farfield.open("scalar.zarr"))
-        options = ServeOptions(names=[("data", str(self._folder))], listen="127.0.0.1:0", state=self._folder / "state")
+        options = ServeOptions(
+            names=[("data", str(self._folder))],
+            listen="127.0.0.1:0",
+            state=self._folder / "state",
+            staging=(str(self._folder / "near"), 1 << 30),
+        )
         self._server = self._stack.enter_context(start(options)).urls[0]
         self._flow.streamlines(seeds=[(0.6, 0.5, 0.2)])
         _ = self._volume[0, 0, 0]
@@ -183,9 +190,10 @@ class Workplace:
         """`trace --json: lines`: keys with types. Counters that all runs have are one key, with those that a run lacks."""
         shared = {key.removeprefix("STATS."): kind for key, kind in _keys(self._flow.stats(), "STATS")}
         rows: Rows = {}
+        near = self._server.rpartition("/")[0]
         for name, line in RUNS.items():
             try:
-                found, _ = printed(*shlex.split(line.replace("SERVER", self._server)))
+                found, _ = printed(*shlex.split(line.replace("SERVER", self._server).replace("NEAR", near)))
             except AssertionError as error:
                 rows[f"{name} --json: ?"] = f"{FAILS}: {error}"
                 continue

@@ -96,7 +96,7 @@ def test_shares_of_a_line_are_measured(tmp_path: Path) -> None:
 
 
 @NEEDS_NGINX
-@pytest.mark.parametrize("name", ["remote-runs", "remote-cache"])
+@pytest.mark.parametrize("name", ["remote-runs", "remote-cache", "remote-first"])
 def test_runs_at_servers_have_the_results_of_local_ones(name: str, tmp_path: Path) -> None:
     result = measured(name, tmp_path)
     assert any("differ" in claim.text for claim in result.claims)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -17,7 +18,6 @@ from farfield.errors import AccessError, UsageError
 from farfield.serving import ServeOptions
 from farfield.serving import start as start_server
 from farfield.serving.server import parse_cache_disk, parse_names, shown
-from plot3d_files import box, cut, source_of, write
 from remote_servers import Fault, WebServer, eventually, page_server, use, web_server
 from running import Command, Json, start
 
@@ -26,14 +26,13 @@ VALUES = (np.indices(SHAPE).sum(axis=0) * 523 % 65521).astype("<u2")
 
 
 @pytest.fixture
-def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ff: Command) -> Path:
+def root(store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ff: Command) -> Path:
     """A folder with a flow and a volume as stores, and a raw volume. Clients keep nothing on their disk."""
     use(monkeypatch, tmp_path, XDG_STATE_HOME=str(tmp_path / "xdg"), FARFIELD_NETWORK_CACHE="0")
     monkeypatch.setenv("FARFIELD_NETWORK_TIMEOUT", "3")
     made = tmp_path / "data"
     made.mkdir()
-    write(tmp_path, cut(box(33, 25, 17), 2), stem="f")
-    ff("convert", source_of(tmp_path / "f.xyz", tmp_path / "f.q"), made / "flow.zarr", "--page", 8)
+    shutil.copytree(store, made / "flow.zarr")
     head = b"NRRD0004\ntype: uint16\ndimension: 3\nsizes: 44 36 40\nendian: little\nencoding: raw\n\n"
     (made / "a.nrrd").write_bytes(head + VALUES.tobytes())
     ff("convert", made / "a.nrrd", made / "volume.zarr")

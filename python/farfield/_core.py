@@ -6,6 +6,7 @@ sentence, not in an illegal instruction or a traceback.
 
 from __future__ import annotations
 
+import json
 import platform
 from typing import Any
 
@@ -46,6 +47,7 @@ try:
         flush_disk_cache,
         known_ranges,
         new_token,
+        remove_staged,
         render,
         replay_events,
         server_status,
@@ -76,6 +78,7 @@ __all__ = [
     "list_folder",
     "missing_cpu_features",
     "new_token",
+    "remove_staged",
     "render",
     "replay_events",
     "save_mesh",
@@ -83,6 +86,7 @@ __all__ = [
     "set_alias",
     "set_disk_cache",
     "set_server_credentials",
+    "stage_files",
     "stat_files",
     "stored_volume",
     "summarise",
@@ -110,12 +114,20 @@ def _reach(paths: list[str]) -> None:
         ensure(paths)
 
 
-def stat_files(paths: list[str]) -> list[tuple[str, int, str, int] | None]:
+def stat_files(paths: list[str], *, first_bytes: bool = False) -> list[tuple[str, int, str, int] | None]:
     """What is known of files, asked in one batch: see `farfield/_native.pyi`."""
     from farfield import _native
 
     _reach(paths)
-    return _native.stat_files(paths)
+    return _native.stat_files(paths, first_bytes=first_bytes)
+
+
+def stage_files(options: str, progress: Any = None) -> str:
+    """Brings files to page servers: see `farfield/_native.pyi`."""
+    from farfield import _native
+
+    _reach([path for path, _ in json.loads(options)["files"]])
+    return _native.stage_files(options, progress)
 
 
 def list_folder(folder: str) -> list[tuple[str, bool, int]]:

@@ -151,7 +151,7 @@ __all__ = [
 __all__ += ["PageServer", "disk_cache_clear", "disk_cache_info", "disk_cache_notice", "flush_disk_cache", "new_token"]
 __all__ += ["server_status", "set_alias", "set_disk_cache", "set_server_credentials", "time_reads"]
 __all__ += ["replay_events", "export_events", "resident_bytes"]
-__all__ += ["FileReader", "Opening", "list_folder", "stat_files"]
+__all__ += ["FileReader", "Opening", "list_folder", "stat_files", "stage_files", "remove_staged"]
 
 __version__: str
 
@@ -458,7 +458,8 @@ def validate(source: str, resources: str, *, progress: _Progress | None = None) 
     """Reads every page once: its checksum where it has one, its shape, its sizes.
 
     Result: {"ok": bool, "pages_checked", "pages_unchecked": pages read that have no checksum,
-             "failures": [{"what", "error"}] (the first 100), "failed": count of all, "stats": STATS}
+             "failures": [{"what", "error"}] (the first 100), "failed": count of all, "stats": STATS}; of a store also
+             "not_listed": its server gives no lists, so files that do not belong to it were not looked for.
     """
 
 def stored_volume(path: str) -> str:
@@ -521,9 +522,10 @@ def export_events(path: str, output: str, *, progress: _Progress | None = None) 
 def resident_bytes() -> int:
     """Resident bytes of this process now (VmRSS)."""
 
-def stat_files(paths: list[str]) -> list[tuple[str, int, str, int] | None]:
+def stat_files(paths: list[str], *, first_bytes: bool = False) -> list[tuple[str, int, str, int] | None]:
     """Of each path, asked in one round trip: "file", "folder" or "other"; bytes; an opaque version (ETag and the like); the last
-    change in nanoseconds since 1970, 0 if unknown. None only if it is missing: AccessError if a server refuses or is silent."""
+    change in nanoseconds since 1970, 0 if unknown. None only if it is missing: AccessError if a server refuses or is silent.
+    `first_bytes`: they will be read from their begin, so a server gives the first block with the answer where it can."""
 
 def list_folder(folder: str) -> list[tuple[str, bool, int]]:
     """The entries of a folder: name, whether it is a folder, bytes. DataError if a server gives no lists, as plain HTTP."""
@@ -554,7 +556,8 @@ class PageServer:
     {"names": [[name, path or address]], "listen": "HOST:PORT",
      "state": folder that keeps a certificate made here, "hosts": [names of this machine in it],     # null: none
      "certificate": [PEM file of the chain, of the key],     # null: that of `state`; neither: no TLS
-     "tokens": [[name, SHA-256 in hex]], "rate": bytes a second, "rate_per_client": the same,     # null: no limit
+     "tokens": [[name, SHA-256 in hex]], "staging": [folder, most bytes] or null, "stagers": [SHA-256 in hex],
+     "rate": bytes a second, "rate_per_client": the same,     # null: no limit
      "memory_limit": bytes of buffers, "max_connections": number, "cache": bytes of memory for what addresses give,
      "cache_local": for local files, too, "cache_disk": [folder, bytes]     # null: none}."""
 
@@ -567,26 +570,20 @@ class PageServer:
 
     def status(self) -> str: ...
     def metrics(self) -> str: ...
-    def set_tokens(self, tokens: list[tuple[str, str]]) -> None: ...
+    def set_tokens(self, tokens: list[tuple[str, str]], stagers: list[str]) -> None: ...
     def take_notice(self) -> str | None: ...
     def stop(self) -> None: ...
 
-def new_token() -> tuple[str, str]:
-    """A new token and its SHA-256, both in hex."""
-
+def new_token() -> tuple[str, str]: ...  # a new token and its SHA-256, both in hex
 def set_server_credentials(server: str, token: str | None, pin: str | None) -> None:
     """Sets what the server `HOST:PORT` is shown, and the fingerprint by which it is believed, for connections from now on."""
 
 def set_disk_cache(folder: str, bytes: int, offline: bool) -> None:
     """Puts a disk cache of so many bytes before servers used from now on; 0: none. `offline`: no server is asked."""
 
-def disk_cache_notice() -> str | None:
-    """What is wrong with the disk cache, once; reads do not fail because of it."""
-
+def disk_cache_notice() -> str | None: ...  # what is wrong with it, once; reads do not fail because of it
 def flush_disk_cache() -> None: ...
-def disk_cache_info(folder: str) -> tuple[int, int]:
-    """Bytes and records of a disk cache."""
-
+def disk_cache_info(folder: str) -> tuple[int, int]: ...  # bytes and records
 def disk_cache_clear(folder: str) -> int:
     """Clears it, except for what other processes write now. Gives the bytes that were freed."""
 
@@ -594,5 +591,9 @@ def set_alias(name: str, target: str) -> None: ...  # `ssh://` names stand for f
 def server_status(url: str) -> str:
     """`PageServer.status` of the server of a `farfield://` URL."""
 
+def stage_files(options: str, progress: _Progress | None = None) -> str:
+    """Brings files to page servers; the keys of `options` are those of `serving.staging.stage`. Gives a report as JSON."""
+
+def remove_staged(servers: list[str], dataset: str) -> list[str]: ...  # the servers that had it
 def time_reads(path: str, bytes: int, count: int, depth: int, most_s: float) -> tuple[list[float], float, int]:
     """At most `count` reads, `depth` at a time, none begun after `most_s`: each duration and that of all in s, and bytes read."""

@@ -1,8 +1,9 @@
-// line CLIENT SERVER RTT_MS RATE_MBIT QUEUE_KIB LOSS_PER_MILLION
+// line CLIENT SERVER RTT_MS RATE_MBIT QUEUE_KIB LOSS_PER_MILLION [NUMBER]
 //
 // A line between two network namespaces: a TUN device in each, and between them a delay, a rate, a queue and a loss.
-// TCP is the kernel's own. A rate of 0 is no bound. The client has the address 10.78.0.1, the server 10.78.0.2.
-// Prints "up" once packets pass, and ends with its parent.
+// TCP is the kernel's own. A rate of 0 is no bound. The client has the address 10.78.NUMBER.1, the server 10.78.NUMBER.2,
+// and both the device "lineNUMBER". Lines of different numbers may have one client.
+// SIGUSR1 makes the delay of what comes from then on twenty times as long. Prints "up" once packets pass, and ends with its parent.
 //
 // Bytes on the line are those of IP with 14 bytes of Ethernet for each packet of 1,500 bytes. With a loss no device
 // joins packets, so that each is lost by itself.
@@ -45,7 +46,8 @@ struct direction {
     uint64_t random;
 };
 
-static int64_t delay_ns, queue_bytes, loss;
+static volatile int64_t delay_ns;
+static int64_t queue_bytes, loss;
 static double ns_a_byte;
 
 static int64_t now_ns(void) {
@@ -84,6 +86,11 @@ static void take(struct direction *d, const char *bytes, ssize_t length) {
     p->length = length;
     memcpy(p->bytes, bytes, (size_t)length);
     d->ring[d->tail++ % RING] = p;
+}
+
+static void slow_down(int signal) {
+    (void)signal;
+    delay_ns *= 20;
 }
 
 static void *carry(void *of) {
@@ -134,6 +141,8 @@ static void raise_device(int s, const char *device) {
     set(s, SIOCSIFFLAGS, &r, device);
 }
 
+static char device_name[IFNAMSIZ];
+
 static void address(int s, unsigned long what, const char *device, const char *text) {
     struct ifreq r = {0};
     strcpy(r.ifr_name, device);
@@ -143,7 +152,7 @@ static void address(int s, unsigned long what, const char *device, const char *t
     set(s, what, &r, text);
 }
 
-// The device "line" in a namespace.
+// The device of the line in a namespace.
 static int device(const char *space, const char *ip) {
     char path[256];
     snprintf(path, sizeof path, "/var/run/netns/%s", space);
@@ -155,36 +164,42 @@ static int device(const char *space, const char *ip) {
     if (tun < 0)
         fail("/dev/net/tun");
     struct ifreq r = {0};
-    strcpy(r.ifr_name, "line");
+    strcpy(r.ifr_name, device_name);
     r.ifr_flags = IFF_TUN | IFF_NO_PI | IFF_VNET_HDR;
     set(tun, TUNSETIFF, &r, "TUNSETIFF");
     if (ioctl(tun, TUNSETOFFLOAD, loss > 0 ? TUN_F_CSUM : TUN_F_CSUM | TUN_F_TSO4) < 0)
         fail("TUNSETOFFLOAD");
     int s = socket(AF_INET, SOCK_DGRAM, 0);
-    address(s, SIOCSIFADDR, "line", ip);
-    address(s, SIOCSIFNETMASK, "line", "255.255.255.0");
+    address(s, SIOCSIFADDR, device_name, ip);
+    address(s, SIOCSIFNETMASK, device_name, "255.255.255.0");
     struct ifreq q = {0};
-    strcpy(q.ifr_name, "line");
+    strcpy(q.ifr_name, device_name);
     q.ifr_qlen = 10000;
     set(s, SIOCSIFTXQLEN, &q, "SIOCSIFTXQLEN");
-    raise_device(s, "line");
+    raise_device(s, device_name);
     raise_device(s, "lo");
     close(s);
     return tun;
 }
 
 int main(int count, char **words) {
-    if (count != 7) {
-        fprintf(stderr, "line CLIENT SERVER RTT_MS RATE_MBIT QUEUE_KIB LOSS_PER_MILLION\n");
+    if (count != 7 && count != 8) {
+        fprintf(stderr, "line CLIENT SERVER RTT_MS RATE_MBIT QUEUE_KIB LOSS_PER_MILLION [NUMBER]\n");
         return 2;
     }
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     delay_ns = (int64_t)(atof(words[3]) * 5e5);
+    signal(SIGUSR1, slow_down);
     double rate = atof(words[4]) * 1e6;
     ns_a_byte = rate > 0 ? 8e9 / rate : 0;
     queue_bytes = atoll(words[5]) * 1024;
     loss = atoll(words[6]);
-    int client = device(words[1], "10.78.0.1"), server = device(words[2], "10.78.0.2");
+    int number = count == 8 ? atoi(words[7]) & 255 : 0;
+    char near[32], far[32];
+    snprintf(device_name, sizeof device_name, "line%d", number);
+    snprintf(near, sizeof near, "10.78.%d.1", number);
+    snprintf(far, sizeof far, "10.78.%d.2", number);
+    int client = device(words[1], near), server = device(words[2], far);
     static struct direction both[2];
     both[0] = (struct direction){.in = client, .out = server, .random = 1};
     both[1] = (struct direction){.in = server, .out = client, .random = 2};

@@ -98,6 +98,8 @@ class Network:
     folder: Path
     """For certificates, tokens and settings."""
     running: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    line: subprocess.Popen[bytes] | None = None
+    """What carries the packets between the ends."""
 
     def at_client(
         self, command: Sequence[str | os.PathLike[str]], environment: dict[str, str] | None = None
@@ -168,6 +170,8 @@ class Served:
     pid: int
     environment: dict[str, str] = field(default_factory=dict)
     """What a client needs to know."""
+    state: Path = Path()
+    """The folder of a page server's tokens and certificate."""
 
     @property
     def cpu_s(self) -> float:
@@ -176,17 +180,20 @@ class Served:
         return (int(fields[11]) + int(fields[12])) * _TICK_S
 
 
-def page_server(network: Network, folder: Path, *, tls: bool = False) -> Served:
+def page_server(network: Network, folder: Path, *, tls: bool = False, like: Served | None = None) -> Served:
     """`farfield serve` of a folder. Beyond this machine a server without TLS takes clients only from its own machine, so
-    there it is reached over TLS.
+    there it is reached over TLS. It has the token and the certificate of the server that it is `like`.
     """
     port = TLS_PORT if tls else PORT
-    state = network.folder / "state"
+    state = network.folder / "state" if like is None else like.state
     words = ["serve", f"data={folder.resolve()}", "--listen", f"{network.host}:{port}", "--json", "-q"]
     environment: dict[str, str] = {}
     if tls:
-        made = arms.run(arms.farfield("serve", "--new-token", "bench", "--state", state, "--json")).json()
-        environment["FARFIELD_TOKEN"] = made["token"]
+        if like is None:
+            made = arms.run(arms.farfield("serve", "--new-token", "bench", "--state", state, "--json")).json()
+            environment["FARFIELD_TOKEN"] = made["token"]
+        else:
+            environment |= like.environment
         words += ["--tls", "--state", str(state)]
     else:
         words += ["--no-tls"]
@@ -194,7 +201,17 @@ def page_server(network: Network, folder: Path, *, tls: bool = False) -> Served:
     said = _document(child)
     if tls:
         environment["FARFIELD_SERVER_PIN"] = said["fingerprint"]
-    return Served("farfield", f"farfield://{network.host}:{port}/data", child.pid, environment)
+    return Served("farfield", f"farfield://{network.host}:{port}/data", child.pid, environment, state)
+
+
+def together(servers: Sequence[Served]) -> str:
+    """The address of a folder at several page servers.
+
+    >>> together([Served("farfield", f"farfield://{host}:1/data", 0) for host in "ab"])
+    'farfield://a:1,b:1/data'
+    """
+    hosts = ",".join(server.url.split("/")[2] for server in servers)
+    return f"farfield://{hosts}/data"
 
 
 def network_memory(network: Network, origin: str, cache: int, *, local: bool = False) -> Served:
@@ -259,22 +276,45 @@ def over(line: Line, work: Path) -> Iterator[Network]:
     Raises:
         DataError: if it cannot be made.
     """
+    with over_each([line], work) as (network,):
+        yield network
+
+
+@contextmanager
+def over_each(lines: Sequence[Line], work: Path) -> Iterator[list[Network]]:
+    """A client, and a server at the end of each of several lines.
+
+    Raises:
+        DataError: if a line cannot be made.
+    """
     program = _program(work)
-    client, server = (f"farfield-{os.getpid()}-{end}" for end in ("client", "server"))
-    with _space(client), _space(server):
-        words = [line.rtt_ms, line.rate_mbit, line.queue_kib, round(1e6 * line.loss)]
-        child = subprocess.Popen(
-            [str(program), client, server, *map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.PIPE
-        )
-        network = Network(client, server, SERVER, "line", _folder(work))
-        try:
+    folder = _folder(work)
+    client = f"farfield-{os.getpid()}-client"
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(_space(client))
+        networks = []
+        for number, line in enumerate(lines):
+            server = f"farfield-{os.getpid()}-server-{number}"
+            stack.enter_context(_space(server))
+            words = [line.rtt_ms, line.rate_mbit, line.queue_kib, round(1e6 * line.loss), number]
+            child = subprocess.Popen(
+                [str(program), client, server, *map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+            )
+            stack.callback(_end, child)
             if child.stdout is None or child.stdout.readline() != b"up\n":
-                raise DataError(f"the line does not come up: {child.communicate()[1].decode(errors='replace').strip()}")
-            yield network
-        finally:
-            network.stop()
-            child.terminate()
-            child.communicate()
+                said = child.communicate()[1].decode(errors="replace").strip()
+                raise DataError(f"the line does not come up: {said}")
+            at = folder / str(number)
+            at.mkdir()
+            network = Network(client, server, f"10.78.{number}.2", f"line{number}", at, line=child)
+            stack.callback(network.stop)
+            networks.append(network)
+        yield networks
+
+
+def _end(child: subprocess.Popen[bytes]) -> None:
+    child.terminate()
+    child.communicate()
 
 
 def _program(work: Path) -> Path:

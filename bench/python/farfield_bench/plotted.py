@@ -358,6 +358,14 @@ PLOTS: dict[str, list[Spec]] = {
     "remote-cache": [
         Spec("The same lines by a second process", {"arm": "(?P<x>.*)"}, {"wall_s": WALL}, kind="dots", log="y"),
     ],
+    "remote-first": [
+        Spec(
+            "The first picture of a terabyte over 50 ms",
+            {"arm": "(?P<x>.*(?<!requests))"},
+            {"wall_s": WALL},
+            kind="dots",
+        ),
+    ],
     "remote-lines": [
         Spec(
             "Share of the line that is used",

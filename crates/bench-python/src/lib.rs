@@ -18,6 +18,8 @@ fn run_arm(py: Python<'_>, options: &str) -> PyResult<String> {
 
 #[pymodule]
 fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
+    #[cfg(target_os = "linux")]
+    remote::net::on_start(runtime::allocator::keep_some);
     remote::register();
     m.add_function(wrap_pyfunction!(run_arm, m)?)?;
     Ok(())

@@ -47,6 +47,14 @@ pub enum PageErrorKind {
         /// The version now.
         is: String,
     },
+    /// Two servers have different files under one name.
+    #[error("its copies differ: {one}, and {other}; copy one over the other, with its times (rsync -a, cp -p)")]
+    Differs {
+        /// A server, and the state of the file there.
+        one: String,
+        /// The same of another server.
+        other: String,
+    },
     /// A server does not answer.
     #[error("{server} cannot be reached: {last} ({tried})")]
     Unreachable {
@@ -125,7 +133,7 @@ impl PageErrorKind {
     /// Whether a run that needs the page ends at once: its other pages would fail in the same way, or belong to another
     /// version of the data.
     pub fn ends_run(&self) -> bool {
-        self.is_network() || matches!(self, Self::Changed { .. })
+        self.is_network() || matches!(self, Self::Changed { .. } | Self::Differs { .. })
     }
 
     /// As an error of the system, from which [`PageErrorKind::from`] gives the same kind.

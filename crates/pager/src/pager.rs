@@ -23,6 +23,9 @@ use std::sync::atomic::{fence, AtomicBool, AtomicU64, AtomicUsize, Ordering::*};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::Instant;
 
+/// The share of the limit that first reads of remote files may take before their pages have memory.
+const FIRST_READS_SHARE: u64 = 16;
+
 /// Smallest limit of a pager: its own tables and a few small pages.
 pub const SMALLEST_LIMIT: u64 = 128 << 10;
 
@@ -129,6 +132,7 @@ impl Pager {
         let frames = Chunked::new()?;
         let idlers = Idlers::new()?;
         let files = FileSet::new(config.backend, readers)?;
+        files.first_budget().set(ledger.limit() / FIRST_READS_SHARE);
         Ok(Arc::new_cyclic(|me| Pager {
             me: me.clone(),
             ledger,
@@ -309,6 +313,7 @@ impl Pager {
         let mut st = self.lock();
         self.ledger.set_limit(bytes);
         st.sources.set_limit(bytes);
+        self.files.first_budget().set(bytes / FIRST_READS_SHARE);
         let reserve = reserve_for(bytes);
         let before = self.reserve.swap(reserve, Relaxed);
         if reserve > before {

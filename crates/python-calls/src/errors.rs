@@ -47,7 +47,7 @@ pub fn to_python(py: Python<'_>, e: FieldError) -> PyErr {
         FieldError::Page(p) if p.kind == PageErrorKind::Missing => {
             format!("{}: this file is missing; the data are damaged", p.what)
         }
-        FieldError::Page(p) if p.kind.is_network() || matches!(p.kind, PageErrorKind::Changed { .. }) => p.to_string(),
+        FieldError::Page(p) if p.kind.ends_run() => p.to_string(),
         FieldError::Page(p) if e.is_access() => format!("{p}; check the permissions of that file and its folders"),
         FieldError::Page(p) if matches!(p.kind, PageErrorKind::Exhausted(_) | PageErrorKind::TooLarge { .. }) => {
             p.to_string()

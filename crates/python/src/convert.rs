@@ -227,7 +227,7 @@ pub fn validate(
                 let (v, stats) = runtime::validate::run(&spec.path, &resources, watch)?;
                 json!({
                     "ok": v.is_ok(), "pages_checked": v.pages, "pages_unchecked": 0, "failures": failures(&v.problems),
-                    "failed": v.problem_count, "stats": stats,
+                    "failed": v.problem_count, "not_listed": v.not_listed, "stats": stats,
                 })
             }
             _ => {

@@ -22,6 +22,7 @@ mod replies;
 mod seeds;
 mod serve;
 mod slices;
+mod stage;
 mod volume_store;
 
 use pyo3::prelude::*;
@@ -39,6 +40,8 @@ fn resident_bytes() -> u64 {
 #[pymodule]
 fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     python_calls::end_waits_at_signals();
+    #[cfg(target_os = "linux")]
+    remote::net::on_start(runtime::allocator::keep_some);
     remote::register();
     m.add("__version__", env!("CARGO_PKG_VERSION"))?;
     m.add_class::<dataset::PyDataset>()?;
@@ -56,6 +59,8 @@ fn _native(m: &Bound<'_, PyModule>) -> PyResult<()> {
     m.add_function(wrap_pyfunction!(serve::disk_cache_clear, m)?)?;
     m.add_function(wrap_pyfunction!(serve::server_status, m)?)?;
     m.add_function(wrap_pyfunction!(serve::time_reads, m)?)?;
+    m.add_function(wrap_pyfunction!(stage::stage_files, m)?)?;
+    m.add_function(wrap_pyfunction!(stage::remove_staged, m)?)?;
     m.add_function(wrap_pyfunction!(places::stat_files, m)?)?;
     m.add_function(wrap_pyfunction!(places::list_folder, m)?)?;
     m.add_function(wrap_pyfunction!(mesh::save_mesh, m)?)?;

@@ -21,9 +21,10 @@ fn failed(py: Python<'_>, path: &str, kind: PageErrorKind) -> PyErr {
 type StatTuple = (&'static str, u64, String, i64);
 
 #[pyfunction]
-pub fn stat_files(py: Python<'_>, paths: Vec<String>) -> PyResult<Vec<Option<StatTuple>>> {
+#[pyo3(signature = (paths, *, first_bytes = false))]
+pub fn stat_files(py: Python<'_>, paths: Vec<String>, first_bytes: bool) -> PyResult<Vec<Option<StatTuple>>> {
     let asked: Vec<PathBuf> = paths.iter().map(PathBuf::from).collect();
-    let found = py.detach(|| place::stat(&asked));
+    let found = py.detach(|| if first_bytes { place::begin(&asked) } else { place::stat(&asked) });
     let each = paths.iter().zip(found).map(|(path, stat)| match stat {
         Ok(stat) => {
             let kind = match stat.kind {

@@ -27,6 +27,10 @@ struct ServeDocument {
     certificate: Option<(PathBuf, PathBuf)>,
     /// Name and hash of each token.
     tokens: Vec<(String, String)>,
+    /// Folder and most bytes of staged data, and the hashes of tokens that may stage.
+    staging: Option<(PathBuf, u64)>,
+    #[serde(default)]
+    stagers: Vec<String>,
     rate: Option<u64>,
     rate_per_client: Option<u64>,
     memory_limit: usize,
@@ -57,6 +61,11 @@ fn hashes(tokens: Vec<(String, String)>) -> Result<Vec<(String, TokenHash)>, Fie
     tokens.into_iter().map(parse).collect()
 }
 
+fn stager_hashes(hashes: &[String]) -> Result<Vec<TokenHash>, FieldError> {
+    let wrong = || FieldError::Usage("the hash of a token that may stage is not 64 hexadecimal digits".into());
+    hashes.iter().map(|text| TokenHash::parse(text).ok_or_else(wrong)).collect()
+}
+
 /// A running page server.
 #[pyclass(frozen, module = "farfield._native")]
 pub struct PageServer {
@@ -78,11 +87,14 @@ impl PageServer {
         let certificate = certificate.transpose().map_err(|e| wrong(e.to_string()))?;
         let fingerprint = certificate.as_ref().map(|c| c.fingerprint().to_string());
         let tokens = hashes(options.tokens).map_err(|e| to_python(py, e))?;
+        let stagers = stager_hashes(&options.stagers).map_err(|e| to_python(py, e))?;
         let options = ServerOptions {
             names: options.names,
             listen: options.listen,
             certificate,
             tokens,
+            staging: options.staging,
+            stagers,
             rate: options.rate,
             rate_per_client: options.rate_per_client,
             memory_limit: options.memory_limit,
@@ -126,9 +138,11 @@ impl PageServer {
         self.server.take_notice()
     }
 
-    /// Replaces the tokens: names and hashes.
-    fn set_tokens(&self, py: Python<'_>, tokens: Vec<(String, String)>) -> PyResult<()> {
+    /// Replaces the tokens: names and hashes, and the hashes of those that may stage.
+    fn set_tokens(&self, py: Python<'_>, tokens: Vec<(String, String)>, stagers: Vec<String>) -> PyResult<()> {
+        let stagers = stager_hashes(&stagers).map_err(|e| to_python(py, e))?;
         self.server.set_tokens(hashes(tokens).map_err(|e| to_python(py, e))?);
+        self.server.set_stagers(stagers);
         Ok(())
     }
 

@@ -10,6 +10,7 @@
 //! | [`disk_cache`](mod@disk_cache) | what was read before, on the local disk |
 //! | [`http`] | web servers and object stores |
 //! | [`page_server`] | the page server and its client |
+//! | [`staging`] | datasets that are brought near, to page servers |
 //! | [`net`] | the one thread on which HTTP runs |
 //! | [`alias`] | names for folders at servers that were started for them |
 //! | [`measure`] | measured reads, for reports about a line |
@@ -24,6 +25,7 @@ pub mod measure;
 pub mod net;
 mod options;
 pub mod page_server;
+pub mod staging;
 
 pub use caching::{disk_cache, set_disk_cache};
 pub use options::{options, set_options, NetworkOptions};
@@ -44,6 +46,9 @@ pub fn register() {
         place::register(scheme, Arc::new(|url| http::find(url).map(caching::cached)));
     }
     for scheme in page_server::client::SCHEMES {
-        place::register(scheme, Arc::new(|url| Ok(caching::cached(page_server::client::find(url, client_options())?))));
+        place::register(
+            scheme,
+            Arc::new(|url| page_server::client::place_of(url, client_options()).map(caching::cached)),
+        );
     }
 }

@@ -32,9 +32,9 @@ pub struct ReadLoad {
 }
 
 /// Hands a read's memory over with its result.
-struct Ends(Mutex<mpsc::Sender<(u64, Result<(), PageErrorKind>)>>);
+struct TimedEnds(Mutex<mpsc::Sender<(u64, Result<(), PageErrorKind>)>>);
 
-impl Completion for Ends {
+impl Completion for TimedEnds {
     fn complete(&self, token: u64, result: Result<(), PageErrorKind>) {
         // Without a receiver nobody waits.
         let _unheard = self.0.lock().unwrap_or_else(PoisonError::into_inner).send((token, result));
@@ -53,7 +53,7 @@ pub fn timed_reads(path: &Path, load: ReadLoad) -> Result<TimedReads, PageErrorK
     let room = size.saturating_sub(bytes as u64) + 1;
     let file = FileRef { path: path.into(), base: 0, pin: Arc::new(FilePin::default()) as Arc<dyn VersionPin> };
     let (told, ends) = mpsc::channel();
-    let done: Arc<dyn Completion> = Arc::new(Ends(Mutex::new(told)));
+    let done: Arc<dyn Completion> = Arc::new(TimedEnds(Mutex::new(told)));
     let depth = load.depth.clamp(1, load.count.max(1));
     let mut memory: Vec<Vec<u8>> = vec![vec![0; bytes]; depth];
     let mut begun = vec![Instant::now(); depth];

@@ -14,6 +14,13 @@ const RESOLVERS: usize = 4;
 
 static HANDLE: OnceLock<Option<Handle>> = OnceLock::new();
 
+static ON_START: OnceLock<fn()> = OnceLock::new();
+
+/// Sets what the network thread calls when it starts. Later calls change nothing.
+pub fn on_start(call: fn()) {
+    let _first = ON_START.set(call);
+}
+
 /// The runtime of the network thread; `None` if the system refuses a thread or an epoll.
 pub fn handle() -> Option<&'static Handle> {
     HANDLE.get_or_init(start).as_ref()
@@ -26,7 +33,12 @@ fn start() -> Option<Handle> {
         Builder::new_current_thread().enable_io().enable_time().max_blocking_threads(RESOLVERS).build().ok()?;
     let handle = runtime.handle().clone();
     let thread = std::thread::Builder::new().name("farfield-net".into()).stack_size(STACK_BYTES);
-    let run = move || runtime.block_on(std::future::pending::<()>());
+    let run = move || {
+        if let Some(call) = ON_START.get() {
+            call();
+        }
+        runtime.block_on(std::future::pending::<()>());
+    };
     thread.spawn(run).ok().map(|_| handle)
 }
 

@@ -3,6 +3,11 @@
 use std::sync::{PoisonError, RwLock};
 use std::time::Duration;
 
+/// Connections to a server that any line may have.
+pub(crate) const USUAL_CONNECTIONS: usize = 64;
+/// Most connections to a server: enough for pages of 32 KiB on a line of 1 Gbit and 50 ms.
+const MOST_CONNECTIONS: usize = 256;
+
 /// Deadlines and limits. A place takes those of the time when it is first used.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NetworkOptions {
@@ -18,7 +23,7 @@ pub struct NetworkOptions {
     pub backoff: Duration,
     /// The longest of these waits.
     pub longest_backoff: Duration,
-    /// Most connections to a server.
+    /// Most connections to a server. Beyond [`USUAL_CONNECTIONS`] only as many as its line asks for.
     pub connections: usize,
 }
 
@@ -27,7 +32,7 @@ impl Default for NetworkOptions {
     fn default() -> Self {
         let number = |name| std::env::var(name).ok().and_then(|text| text.trim().parse::<f64>().ok());
         let timeout = number("FARFIELD_NETWORK_TIMEOUT").filter(|s| *s > 0.0 && *s < 1e9).unwrap_or(60.0);
-        let connections = number("FARFIELD_CONNECTIONS").filter(|n| *n >= 1.0).map_or(64, |n| n as usize);
+        let connections = number("FARFIELD_CONNECTIONS").filter(|n| *n >= 1.0).map_or(MOST_CONNECTIONS, |n| n as usize);
         Self {
             connect: Duration::from_secs(5),
             first_byte: Duration::from_secs(2),
@@ -35,7 +40,7 @@ impl Default for NetworkOptions {
             network_timeout: Duration::from_secs_f64(timeout),
             backoff: Duration::from_millis(50),
             longest_backoff: Duration::from_secs(5),
-            connections: connections.clamp(1, 64),
+            connections: connections.clamp(1, MOST_CONNECTIONS),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Ranges, boxes, iblank values and walls of a dataset: from one pass over all of it, or from a store's own ranges.
 
+use crate::executor::Nobody;
 use crate::gridface::GridFace;
 use crate::gridkind::{GridKind, GridLook};
 use crate::limits::{charge_other, fetch_error};
@@ -12,9 +13,11 @@ use field::nodes::Zone;
 use field::plot3d::iblank::{hides_cell, of_point, Blank, HOLE};
 use field::quantity::{Quantity, Sources};
 use field::translate::Translation;
-use pager::{ArrayId, Lookup, PageId, Worker};
+use pager::place::is_remote;
+use pager::{ArrayId, Lookup, PageId, Priority, Wake, Worker};
 use serde_json::{json, Map, Value};
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
 /// Different iblank values of a kind that are counted separately: more than any reader needs, in little memory.
 const COUNTED: usize = 4096;
@@ -339,6 +342,17 @@ pub(crate) fn known(session: &Session, dataset: &Dataset) -> Result<SurveyResult
     let steps_of = |steady: bool, steps: usize| if steady { 1 } else { steps };
     let pages: u64 = levels.iter().map(|(_, (_, _, t, steady))| t.count() * steps_of(*steady, all) as u64).sum();
     let steps = if pages <= MOST_PAGES { all } else { 1 };
+
+    if is_remote(&session.spec.path) {
+        // One after the other they cost two round trips each.
+        let of_level = |(_, (_, id, t, steady)): &(usize, (_, ArrayId, Translation, bool))| {
+            let (id, steps) = (*id, steps_of(*steady, steps) as u32);
+            (0..t.count()).flat_map(move |page| (0..steps).map(move |step| PageId::new(id, step, page)))
+        };
+        let wanted: Vec<PageId> = levels.iter().flat_map(of_level).take(MOST_PAGES as usize).collect();
+        let nobody: Arc<dyn Wake> = Arc::new(Nobody);
+        let _pending = session.pager.request(&wanted, 0, &nobody, Priority::Prefetch);
+    }
 
     let mut found = SurveyResult { boxes: vec![Value::Null; dataset.zones.len()], ..SurveyResult::default() };
     let mut worker = session.pager.worker();

@@ -153,6 +153,7 @@ impl Formula {
             missing: Vec::new(),
             valued: None,
             vacant: None,
+            shards: None,
             row_group: None,
         };
         let axes = [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]];

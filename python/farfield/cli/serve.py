@@ -58,6 +58,13 @@ def register(app: typer.Typer) -> None:
         new_token: Annotated[
             str | None, typer.Option(metavar="NAME", help="make a token for a client, print it, and end")
         ] = None,
+        may_stage: Annotated[
+            bool, typer.Option("--may-stage", help="with --new-token: the client may stage data")
+        ] = False,
+        staging: Annotated[
+            str | None,
+            typer.Option(metavar="FOLDER:SIZE", help="take data that clients stage, and keep at most SIZE of them"),
+        ] = None,
         revoke: Annotated[str | None, typer.Option(metavar="NAME", help="make a token void, and end")] = None,
         status: Annotated[
             str | None, typer.Option(metavar="URL", help="print the state of the server farfield://HOST:PORT, and end")
@@ -90,8 +97,10 @@ def register(app: typer.Typer) -> None:
             serve_parent(names or [])
             return
         folder = state or tokens.state_folder()
+        if may_stage and new_token is None:
+            raise UsageError("--may-stage belongs to --new-token NAME: it is a right of a token")
         if new_token is not None:
-            _print_token(common, folder, new_token)
+            _print_token(common, folder, new_token, may_stage=may_stage)
             return
         if revoke is not None:
             tokens.remove(folder, revoke)
@@ -103,15 +112,16 @@ def register(app: typer.Typer) -> None:
         from farfield.runtime.sizes import parse_bytes
         from farfield.serving import ServeOptions, start
         from farfield.serving.metrics import serve_metrics
-        from farfield.serving.server import parse_cache_disk, parse_listen, parse_names, parse_rate
+        from farfield.serving.server import parse_cache_disk, parse_listen, parse_names, parse_rate, parse_staging
 
         served = parse_names([*(names or []), *_addresses(origins or [])])
-        if not served:
+        if not served and staging is None:
             raise UsageError("give what is to be served: NAME=PATH, or a PATH, whose name is its last part")
         if (certificate is None) != (key is None):
             raise UsageError("--certificate and --key belong together")
         options = ServeOptions(
             names=served,
+            staging=None if staging is None else parse_staging(staging),
             listen=parse_listen(listen),
             tls=tls,
             certificate=None if certificate is None or key is None else (certificate, key),
@@ -162,10 +172,10 @@ def _refuse_idle_caches(options: ServeOptions) -> None:
         )
 
 
-def _print_token(common: Common, folder: Path, name: str) -> None:
+def _print_token(common: Common, folder: Path, name: str, *, may_stage: bool) -> None:
     from farfield.serving import tokens
 
-    secret = tokens.add(folder, name)
+    secret = tokens.add(folder, name, may_stage=may_stage)
     common.show(
         {"name": name, "token": secret},
         [secret, "", "This is shown once. A client gives it as FARFIELD_TOKEN, never on a command line."],
@@ -181,10 +191,15 @@ def _print_status(common: Common, url: str) -> None:
         f"{url}: up {found['seconds']:,.0f} s, {found['connections']} connections, "
         f"{format_bytes(found['bytes_per_second'])}/s on average; {'TLS' if found['tls'] else 'no TLS'}",
         *(
-            f"  {client['name']}: {client['connections']} connections, {client['requests']:,} requests, "
-            f"{format_bytes(client['bytes'])}"
+            f"  {client['name']}: {client['connections']} connections, {client['requests']:,} requests answered, "
+            f"{client['under_way']:,} under way, {format_bytes(client['bytes'])}, "
+            f"{format_bytes(client['bytes_per_second'])}/s"
             for client in found["clients"]
         ),
+        f"  buffers: {format_bytes(found['held'])} of {format_bytes(found['memory_limit'])}; each connection may have "
+        f"{found['credits']} requests under way",
+        f"  refused: {found['refused']:,} without a token that is taken, {found['turned_away']:,} beyond the limits, "
+        f"{found['faults']:,} for a breach of the protocol, {found['slow']:,} slow or idle",
         *_cache_lines(found),
     ]
     common.show(found, lines)
@@ -213,10 +228,20 @@ def _tell_start(common: Common, server: Serving) -> None:
         [
             f"serving at {server.address}, until Ctrl-C:",
             *(f"  {url}  {shown(path)}" for url, (_, path) in zip(server.urls, server.names, strict=True)),
+            *_staging_lines(server),
             *([] if server.fingerprint is None else [f"clients set FARFIELD_SERVER_PIN={server.fingerprint}"]),
         ],
     )
     sys.stdout.flush()
+
+
+def _staging_lines(server: Serving) -> list[str]:
+    from farfield.runtime.sizes import format_bytes
+
+    if server.staging is None:
+        return []
+    path, most = server.staging
+    return [f"staged data, {format_bytes(most)} at most, in {path}"]
 
 
 def _run(common: Common, server: Serving) -> None:

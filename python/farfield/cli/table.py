@@ -20,6 +20,7 @@ COMMANDS = {
     "events": "Write a run's log for Perfetto, or as a table.",
     "tune": "Propose page size, layout, codec and readers for a kind of run.",
     "serve": "Serve datasets to other machines.",
+    "stage": "Bring a dataset near: to page servers, each file to some of them.",
     "doctor": "Say what is wrong between here and a dataset at a server.",
     "demo": "Show all steps on a generated flow.",
     "cache": "Data kept between runs.",

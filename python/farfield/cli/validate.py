@@ -44,6 +44,10 @@ def register(app: typer.Typer) -> None:
             lines.append(
                 f"{count(result['never_written'], 'chunk')} never written: what is read there is the fill value"
             )
+        if result.get("not_listed"):
+            lines.append(
+                "files that do not belong to the store were not looked for: its server does not say what its folders hold"
+            )
         common.show(flat(result), lines)
         # All pages of a shard with a damaged index have the same error.
         said = Counter(f"{failure['what']}: {failure['error']}" for failure in result["failures"])

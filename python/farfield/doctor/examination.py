@@ -6,7 +6,7 @@ import json
 import math
 import zlib
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from farfield import _core
@@ -55,6 +55,9 @@ def examine(url: str, *, seconds: float = 2.0, told: Callable[[Step], None] = la
     Raises:
         UsageError: if the URL has no server.
     """
+    each = steps.addresses_of_each(url)
+    if each:
+        return _examine_each(url, each, seconds, told)
     found = Examination(url)
 
     def add(step: Step) -> bool:
@@ -81,6 +84,36 @@ def examine(url: str, *, seconds: float = 2.0, told: Callable[[Step], None] = la
     return _with_verdict(found)
 
 
+def _examine_each(url: str, each: list[tuple[str, str]], seconds: float, told: Callable[[Step], None]) -> Examination:
+    """Each of several servers, then all together. A server without a copy of the dataset is sound."""
+    found = Examination(url)
+    verdicts = []
+    for server, alone in each:
+
+        def add(step: Step, server: str = server) -> None:
+            if step.missing:
+                step = Step(step.name, True, "it has no copy of this")
+            step = replace(step, said=f"{server}: {step.said}", found={"of": server, **step.found})
+            found.steps.append(step)
+            told(step)
+
+        one = examine(alone, seconds=seconds, told=add)
+        verdicts.append(f"{server}: {'It has no copy of this.' if one.steps[-1].missing else one.verdict}")
+
+    def add_last(step: Step) -> bool:
+        found.steps.append(step)
+        told(step)
+        return step.ok
+
+    if found.ok and _open(url, add_last) is not None:
+        verdicts.append("Together: their copies agree.")
+    elif "of" not in found.steps[-1].found:
+        last = found.steps[-1]
+        verdicts.append(f"Together: {last.said}. {_sentence(last.advice)}")
+    found.verdict = " ".join(verdicts)
+    return found
+
+
 def _open(url: str, add: Callable[[Step], bool]) -> str | None:
     """A file of the dataset to be read; None if there is none."""
     names = [url, *(places.join(url, name) for name in _DOCUMENTS)]
@@ -94,7 +127,8 @@ def _open(url: str, add: Callable[[Step], bool]) -> str | None:
     if not files:
         known = stats[0] is not None
         said = "the folder is there, but no store is in it" if known else "the server has no such file or store"
-        add(Step("open", False, f"{url}: {said}", "check the spelling; give a file of the dataset to measure the line"))
+        advice = "check the spelling; give a file of the dataset to measure the line"
+        add(Step("open", False, f"{url}: {said}", advice, missing=True))
         return None
     name, (_, size, version, _) = files[0]
     weak = not version or version.startswith("modified ")

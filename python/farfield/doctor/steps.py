@@ -31,6 +31,8 @@ class Step:
     """What to do about a failure."""
     found: dict[str, Any] = field(default_factory=dict)
     """Numbers, with units in their names."""
+    missing: bool = False
+    """Whether it failed because the server has nothing of that name."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,21 @@ class Address:
     def server(self) -> str:
         """Host and port."""
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+def addresses_of_each(url: str) -> list[tuple[str, str]]:
+    """The servers of a URL of several page servers, and the URL at each alone; empty for any other URL.
+
+    >>> addresses_of_each("farfield://a,b:7208/wing")
+    [('a', 'farfield://a/wing'), ('b:7208', 'farfield://b:7208/wing')]
+    >>> addresses_of_each("farfield://a/wing,2")
+    []
+    """
+    scheme, _, rest = url.partition("://")
+    hosts, slash, name = rest.partition("/")
+    if scheme.lower() != "farfield" or "," not in hosts:
+        return []
+    return [(host, f"{scheme}://{host}{slash}{name}") for host in hosts.split(",")]
 
 
 def address_of(url: str, environ: dict[str, str] | None = None) -> Address:

@@ -98,6 +98,21 @@ def parse_names(given: Sequence[str]) -> list[tuple[str, str]]:
     return list(found.items())
 
 
+def parse_staging(text: str) -> tuple[str, int]:
+    """Folder and bytes of `FOLDER:SIZE`.
+
+    >>> parse_staging("/scratch/near:2GiB")
+    ('/scratch/near', 2147483648)
+
+    Raises:
+        UsageError: if it is none.
+    """
+    path, _, size = text.rpartition(":")
+    if not path:
+        raise UsageError(f"--staging {text}: give a folder and the most that it may hold: /scratch/near:500GiB")
+    return os.path.abspath(os.path.expanduser(path)), parse_bytes(size)
+
+
 def parse_cache_disk(text: str) -> tuple[str, int]:
     """Folder and bytes of `PATH:SIZE`.
 
@@ -145,6 +160,8 @@ class ServeOptions:
     memory_limit: int = 256 << 20
     """Bytes of buffers."""
     max_connections: int = 1024
+    staging: tuple[str, int] | None = None
+    """Folder and most bytes of the data that clients stage; None: they stage none."""
     cache: int = 0
     """Bytes of memory for what comes from addresses."""
     cache_local: bool = False
@@ -158,8 +175,9 @@ class Serving:
 
     def __init__(self, native: _core.PageServer, options: ServeOptions, folder: Path) -> None:
         self._native, self._folder = native, folder
-        self._tokens = tokens.listed(folder)
+        self._tokens = tokens.listed(folder), tokens.stagers(folder)
         self.names = options.names
+        self.staging = options.staging
         self.address = native.address
         self.fingerprint = native.fingerprint
 
@@ -190,10 +208,10 @@ class Serving:
 
     def read_tokens(self) -> bool:
         """Takes over changes of the file of tokens. Returns whether there were any."""
-        now = tokens.listed(self._folder)
+        now = tokens.listed(self._folder), tokens.stagers(self._folder)
         if now == self._tokens:
             return False
-        self._native.set_tokens(now)
+        self._native.set_tokens(*now)
         self._tokens = now
         return True
 
@@ -225,6 +243,8 @@ def start(options: ServeOptions) -> Serving:
         "hosts": hosts,
         "certificate": options.certificate if tls else None,
         "tokens": tokens.listed(folder),
+        "staging": options.staging,
+        "stagers": tokens.stagers(folder),
         "rate": options.rate,
         "rate_per_client": options.rate_per_client,
         "memory_limit": options.memory_limit,

@@ -12,6 +12,7 @@ import io
 import os
 import re
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from farfield.errors import DataError, UsageError
@@ -41,6 +42,7 @@ __all__ = [
     "DOCUMENTS",
     "Entry",
     "abspath",
+    "asking",
     "bound",
     "can_list",
     "dirname",
@@ -107,7 +109,7 @@ def isfile(path: str) -> bool:
         return os.path.isfile(path)
     if not _is_named_file(path):
         return _kind(path) == "file"
-    (found,) = remote.stats([path])
+    (found,) = remote.stats([path], first_bytes=True)
     return found is not None and found.kind == "file"
 
 
@@ -127,8 +129,8 @@ def _kind(path: str) -> str | None:
     if known is not None:
         return known.kind
     if _is_named_file(name):
-        (found,) = remote.stats([name])
-        if found is not None or "?" in name or name.rsplit("/", 1)[-1] in DOCUMENTS:
+        (found,) = remote.stats([name], first_bytes=True)
+        if found is not None or "?" in name or remote.is_document(name):
             return None if found is None else found.kind
     if any(said is not None and said.kind == "file" for said in remote.stats([join(name, d) for d in DOCUMENTS])):
         if held is not None:
@@ -145,11 +147,27 @@ def _is_named_file(path: str) -> bool:
     return "?" in path or name in DOCUMENTS or os.path.splitext(name)[1].lower() not in ("", ".zarr")
 
 
-def prefetch_stats(paths: Sequence[str]) -> None:
-    """Asks for many files at once, so that `isfile` and `getsize` of them cost nothing while a dataset is opened."""
+def prefetch_stats(paths: Sequence[str], *, first_bytes: bool | None = None) -> None:
+    """Asks for many files at once, so that `isfile` and `getsize` of them cost nothing while a dataset is opened.
+    `first_bytes`: as in `remote.stats`.
+    """
     asked = [path for path in paths if is_remote(path)]
     if asked and remote.knowledge() is not None:
-        remote.stats(asked)
+        remote.stats(asked, first_bytes=first_bytes)
+
+
+@contextmanager
+def asking(paths: Sequence[str]) -> Iterator[None]:
+    """As `prefetch_stats`, while the block runs. An error of a server ends the opening (`opening`)."""
+    asked = [path for path in paths if is_remote(path)]
+    if not asked or remote.knowledge() is None:
+        yield
+        return
+    from concurrent.futures import ThreadPoolExecutor  # the command line imports this module for its help
+
+    with ThreadPoolExecutor(1, thread_name_prefix="documents") as pool:
+        pool.submit(remote.bound(prefetch_stats), asked)
+        yield
 
 
 def prefetch_files(paths: Sequence[str]) -> None:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from farfield.errors import AccessError, DataError
-from farfield.sources.addresses import can_list, normpath
+from farfield.sources.addresses import DOCUMENTS, can_list, normpath
 
 _T = TypeVar("_T")
 _R = TypeVar("_R")
@@ -124,9 +124,10 @@ def ask(call: Callable[[Any], _T], *, ends: tuple[type[Exception], ...] = (Acces
         raise
 
 
-def stats(paths: Sequence[str], *, versions: bool = False) -> list[Stat | None]:
+def stats(paths: Sequence[str], *, versions: bool = False, first_bytes: bool | None = None) -> list[Stat | None]:
     """What servers say of files, asked in one batch; None of those that are not there. Without `versions`, lists of
-    folders answer, too.
+    folders answer, too. `first_bytes`: the first block of each comes with the answer, for whoever reads it next; None: of
+    documents of stores.
 
     Raises:
         AccessError: if a server does not answer, or refuses.
@@ -143,10 +144,16 @@ def stats(paths: Sequence[str], *, versions: bool = False) -> list[Stat | None]:
         elif versions or name not in held.in_lists:
             unknown.append(name)
     if unknown:
-        found = ask(lambda native: native.stat_files(unknown))
+        begins = all(map(is_document, unknown)) if first_bytes is None else first_bytes
+        found = ask(lambda native: native.stat_files(unknown, first_bytes=begins))
         for name, said in zip(unknown, found, strict=True):
             held.known[name] = None if said is None else Stat(*said)
     return [held.known[name] if name in held.known else held.in_lists[name] for name in names]
+
+
+def is_document(path: str) -> bool:
+    """Whether a name is one of a document of a store."""
+    return path.rsplit("/", 1)[-1] in DOCUMENTS
 
 
 def listing(folder: str) -> list[tuple[str, bool, int]]:

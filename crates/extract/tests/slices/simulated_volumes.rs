@@ -111,6 +111,7 @@ impl SyntheticArray<'_> {
             missing: Vec::new(),
             valued: None,
             vacant: None,
+            shards: None,
             row_group: None,
         }
     }

@@ -6,6 +6,7 @@ use crate::interleave::interleave;
 use pager::error::{PageError, PageErrorKind};
 use pager::id::{ArrayId, PageId, SourceId};
 use pager::map::{Extent, ExtentTarget, Located, PageMap};
+use pager::source::folder::FileIndex;
 use pager::{FileNames, Folder};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -44,6 +45,9 @@ impl FileNames for ShardNames {
     fn path(&self, number: u64) -> PathBuf {
         let shards = self.layout.grid.count().max(1);
         self.root.join(self.layout.shard_path((number / shards) as usize, number % shards))
+    }
+    fn index(&self) -> Option<FileIndex> {
+        Some(FileIndex { len: self.layout.grid.slots() * ENTRY_BYTES + BESIDE, at_end: false })
     }
 }
 
@@ -252,7 +256,13 @@ impl PageMap for StoreArray {
             return Located::Failed(self.files.page_error(page, PageErrorKind::Missing));
         };
         let wanted = PageId::new(self.index, page.step, shard);
-        let Some(entries) = index(wanted) else { return Located::Need(wanted) };
+        let Some(entries) = index(wanted) else {
+            if let ShardSources::Folder(_, folder) = &self.files.sources {
+                let number = u64::from(page.step) * layout.grid.count() + shard;
+                folder.want_entry(number, slot * ENTRY_BYTES, layout.codec.max_encoded(layout.page_bytes()));
+            }
+            return Located::Need(wanted);
+        };
         // SAFETY: the pager gives the bytes of a resident page, which stay while `locate` runs.
         let entries = unsafe { &*entries };
         let Some(entry) = entries.get(slot * ENTRY_BYTES..(slot + 1) * ENTRY_BYTES) else {

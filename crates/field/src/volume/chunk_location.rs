@@ -40,6 +40,8 @@ pub(super) struct GridFiles {
     /// Slowest dimension first.
     pub(super) grid: Vec<u64>,
     pub(super) index: Option<FileIndex>,
+    /// As [`FileNames::usual_len`].
+    pub(super) usual_len: usize,
 }
 
 impl FileNames for GridFiles {
@@ -55,6 +57,9 @@ impl FileNames for GridFiles {
     }
     fn index(&self) -> Option<FileIndex> {
         self.index
+    }
+    fn usual_len(&self) -> usize {
+        self.usual_len
     }
     fn there(&self, most: usize) -> Option<Vec<u64>> {
         super::folder_listing::listed(&self.prefix, &self.separator, &self.grid, most)
@@ -160,7 +165,7 @@ impl Chunks {
     }
 
     /// Number of a chunk's shard, and of the chunk in it.
-    fn split(&self, grid: &ShardGrid, at: [u64; 5]) -> (u64, u64) {
+    pub(super) fn split(&self, grid: &ShardGrid, at: [u64; 5]) -> (u64, u64) {
         let number = |of: &dyn Fn(usize) -> [u64; 2]| {
             self.shape.dims.iter().fold(0, |n, d| {
                 let [at, count] = of(*d);
@@ -209,7 +214,13 @@ impl Chunks {
             ChunkLocation::Shards { index: array, grid } => {
                 let (shard, slot) = self.split(grid, at);
                 let wanted = PageId::new(*array, 0, shard);
-                let Some(bytes) = index(wanted) else { return ChunkExtent::Need(wanted) };
+                let Some(bytes) = index(wanted) else {
+                    // A codec makes few chunks longer, and none by much.
+                    let longest = self.shape.chunk_bytes() + self.shape.chunk_bytes() / 4 + 1024;
+                    let longest = usize::try_from(longest).unwrap_or(usize::MAX);
+                    self.folder.want_entry(shard, slot as usize * ENTRY, longest);
+                    return ChunkExtent::Need(wanted);
+                };
                 // SAFETY: as above.
                 let bytes = unsafe { &*bytes };
                 let words = bytes.get(slot as usize * ENTRY..).and_then(|b| b.as_chunks::<8>().0.first_chunk::<2>());
@@ -384,14 +395,28 @@ pub(super) fn shard_index(place: &PlaceSpec, slots: usize) -> Option<FileIndex> 
     Some(FileIndex { len: slots * ENTRY + crc + name, at_end: *index_at_end })
 }
 
-/// The files of a place.
-pub(super) fn names(place: &PlaceSpec, grid: Vec<u64>, index: Option<FileIndex>) -> Arc<dyn FileNames> {
+/// Bytes of a file of one chunk in general: no codec adds more than an eighth to numbers that it cannot pack. 0: the files
+/// of the place have more than one chunk, or less.
+pub(super) fn usual_len(place: &PlaceSpec, chunk_bytes: u64) -> usize {
+    if !matches!(place, PlaceSpec::Keys { .. }) {
+        return 0;
+    }
+    usize::try_from(chunk_bytes + chunk_bytes / 8).unwrap_or(usize::MAX).saturating_add(1024)
+}
+
+/// The files of a place. `usual_len`: of files that are read whole, else 0.
+pub(super) fn names(
+    place: &PlaceSpec,
+    grid: Vec<u64>,
+    index: Option<FileIndex>,
+    usual_len: usize,
+) -> Arc<dyn FileNames> {
     let listed = |files: &[String]| Arc::new(ListedFiles(files.iter().map(PathBuf::from).collect()));
     match place {
         PlaceSpec::Contiguous { file, .. } => Arc::new(ListedFiles(vec![file.into()])),
         PlaceSpec::Planes { files, .. } | PlaceSpec::Table { files, .. } => listed(files),
         PlaceSpec::Keys { prefix, separator } | PlaceSpec::Shards { prefix, separator, .. } => {
-            Arc::new(GridFiles { prefix: prefix.clone(), separator: separator.clone(), grid, index })
+            Arc::new(GridFiles { prefix: prefix.clone(), separator: separator.clone(), grid, index, usual_len })
         }
     }
 }

@@ -1,6 +1,7 @@
 //! A kernel's view of a volume: its arrays of pages at each level, and the positions of voxels.
 
 use super::missing_values::Missing;
+use super::shard_pages::ShardPages;
 use super::voxel::Brick;
 use super::written_pages::Vacant;
 use crate::translate::Translation;
@@ -66,6 +67,8 @@ pub struct VolumeArray {
     pub valued: Option<Box<Self>>,
     /// Its pages that were never written. `None` if this is unknown without reading, or all were written.
     pub vacant: Option<Arc<Vacant>>,
+    /// What the indexes of its shards say, if they are at a server.
+    pub shards: Option<Arc<ShardPages>>,
     /// Pages that cost one read together.
     pub row_group: Option<RowGroup>,
 }

@@ -1,7 +1,8 @@
 //! Opening: from a reader's description to arrays of pages.
 
 use super::chain::Chain;
-use super::chunk_location::{names, row, shard_index, Abouts, ChunkLocation, Chunks, ShardGrid, ShardIndexes, ENTRY};
+use super::chunk_location::{names, row, shard_index, usual_len};
+use super::chunk_location::{Abouts, ChunkLocation, Chunks, ShardGrid, ShardIndexes, ENTRY};
 use super::chunkmap::ChunkMap;
 use super::level::{Placement, RangeLevel, VolumeArray, VolumeLevel};
 use super::masked_pages::ValuePages;
@@ -9,6 +10,7 @@ use super::missing_values::Missing;
 use super::page_size::{chunk_box, row_box, row_group, LARGE};
 use super::rowmap::RowMap;
 use super::shape::{element, ArrayShape, C, T, X, Y, Z};
+use super::shard_pages::ShardPages;
 use super::spec::{ArraySpec, LevelSpec, PlaceSpec, VolumeKind, VolumeSpec};
 use super::store::{range_spec, RangeDocument, RangedArray};
 use super::strided::{samples, InRows};
@@ -396,6 +398,7 @@ impl Opening<'_> {
                 missing,
                 valued: None,
                 vacant,
+                shards: ShardPages::new(&common),
                 row_group: if by_rows { row_group(shape, page) } else { None },
             };
             if !array.missing.iter().all(Missing::is_none) {
@@ -434,7 +437,10 @@ impl Opening<'_> {
         }
         let slots = per.iter().try_fold(ENTRY as u64, |n, p| n.checked_mul(*p)).filter(|n| *n < MOST_PAGE);
         let slots = slots.ok_or_else(|| usage("a shard has too many chunks".into()))? as usize / ENTRY;
-        let folder = self.pager.folder(names(&spec.place, dims(grid), shard_index(&spec.place, slots)));
+        // Large uncompressed chunks are read by rows.
+        let whole = !spec.codecs.is_empty() || shape.chunk_bytes() < LARGE;
+        let usual = if whole { usual_len(&spec.place, shape.chunk_bytes()) } else { 0 };
+        let folder = self.pager.folder(names(&spec.place, dims(grid), shard_index(&spec.place, slots), usual));
         let folder = folder.map_err(|e| usage(e.to_string()))?;
         let source = self.add_source(&folder);
         let keyed = matches!(spec.place, PlaceSpec::Keys { .. } | PlaceSpec::Shards { .. });

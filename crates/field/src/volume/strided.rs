@@ -75,7 +75,7 @@ fn array(of: &InRows, dims: [u32; 3], every: [u32; 3], pager: &Pager) -> VolumeA
     let map = |common| Arc::new(VolumeMap(SampleMap { common, every: every.map(u64::from), inner }));
     let common = VolumeMapParts { name: name.clone(), brick, translation, ..of.common.clone() };
     let id = pager.add_array(map(common.clone()));
-    let none = VolumeArray { ranges: Vec::new(), vacant: None, row_group: None, ..of.array.clone() };
+    let none = VolumeArray { ranges: Vec::new(), vacant: None, shards: None, row_group: None, ..of.array.clone() };
     let made = VolumeArray { name, id, translation, brick, ..none };
     let valued = of.array.valued.is_some().then(|| {
         let pages = ValuePages::new(map(VolumeMapParts { ranges: false, ..common }), brick, translation, &made.missing);

@@ -11,7 +11,7 @@ use super::source::{largest_page, RaySource};
 use super::transfer::TransferTable;
 use super::view::View;
 use crate::draw::Camera;
-use field::volume::{Placement, VoxelType};
+use field::volume::{Placement, VolumeArray, VoxelType};
 use glam::{DMat3, DVec3, Vec3};
 use std::sync::Arc;
 
@@ -294,6 +294,11 @@ impl Scene {
             pages.saturating_mul(s.array.brick.bytes() as u64)
         };
         self.sources.iter().map(of).fold(0, u64::saturating_add)
+    }
+
+    /// The arrays of its sources, each with its time step.
+    pub fn arrays(&self) -> impl Iterator<Item = (&VolumeArray, u32)> {
+        self.sources.iter().map(|source| (&source.array, source.step))
     }
 
     /// Bytes of the largest page of any source.

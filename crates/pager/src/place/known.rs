@@ -5,10 +5,10 @@
 //! opening that begins while none is active forgets them.
 
 use super::local;
-use super::pin::{FilePin, VersionPin};
-use super::reader::FileReader;
+use super::pin::{FilePin, FileVersion, VersionPin};
+use super::reader::{start_first, FileReader, BLOCK};
 use super::registry::{is_remote, of};
-use super::seam::{Entry, FileKind, FileStat, Place};
+use super::seam::{Entry, FileKind, FileRef, FileStat, Place};
 use super::waiting::Answers;
 use crate::error::PageErrorKind;
 use std::collections::HashMap;
@@ -17,29 +17,39 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Most names with known answers. A name takes some 200 bytes.
 const MOST_NAMES: usize = 1 << 16;
-/// Bytes of a document that is kept whole.
-const SMALL: usize = 64 << 10;
-/// Bytes of all documents that are kept.
-const MOST_SMALL: usize = 4 << 20;
-
-/// Documents that are read at the same time, each by a thread that waits.
-const AT_ONCE: usize = 16;
-/// A waiting thread has shallow calls only.
-const STACK_BYTES: usize = 256 << 10;
+/// Bytes of all beginnings of files that are kept.
+const MOST_HEADS: usize = 4 << 20;
+/// Documents of a store. A folder with one of them is known to be one.
+const DOCUMENTS: [&str; 5] = ["zarr.json", ".zgroup", ".zarray", ".zattrs", "attributes.json"];
 
 #[derive(Default)]
 struct KnownFile {
     /// `None`: there is no such name.
     stat: Option<Option<FileStat>>,
     pin: Arc<FilePin>,
-    bytes: Option<Arc<[u8]>>,
+    /// Its first block, or all of a shorter file.
+    head: Option<Arc<[u8]>>,
+}
+
+impl KnownFile {
+    /// Its first `most` bytes, if the head has them.
+    fn first(&self, most: usize) -> Option<Arc<[u8]>> {
+        let (Some(version), Some(head)) = (self.pin.expected(), &self.head) else { return None };
+        let whole = head.len() as u64 == version.size;
+        match head.get(..most) {
+            Some(first) if first.len() < head.len() => Some(first.into()),
+            Some(_) => Some(head.clone()),
+            None => whole.then(|| head.clone()),
+        }
+    }
 }
 
 #[derive(Default)]
 struct Known {
     openings: usize,
     files: HashMap<PathBuf, KnownFile>,
-    small: usize,
+    /// Bytes of all heads.
+    heads: usize,
 }
 
 static KNOWN: Mutex<Option<Known>> = Mutex::new(None);
@@ -88,11 +98,41 @@ pub(super) fn pin(path: &Path) -> Arc<FilePin> {
     with(path, |file| file.pin.clone())
 }
 
+/// The same with the first block, if that is known.
+pub(super) fn pin_and_head(path: &Path) -> (Arc<FilePin>, Option<Arc<[u8]>>) {
+    with(path, |file| (file.pin.clone(), file.head.clone()))
+}
+
 /// The states of names, remote ones all at the same time.
 ///
 /// # Errors
 /// For each name: [`PageErrorKind::Missing`] only if its place says that there is no such name.
 pub fn stat(paths: &[PathBuf]) -> Vec<Result<FileStat, PageErrorKind>> {
+    answers(paths, |place, wanted, told, at| {
+        place.look(wanted, Box::new(move |found| told.tell(at, found.into_iter().map(|stat| (stat, None)).collect())));
+    })
+}
+
+/// As [`stat`], for files that will be read from their begin: their first blocks come with the answers where a place
+/// gives both in one round trip, and a reader of a file then has its first block.
+///
+/// # Errors
+/// As [`stat`].
+pub fn begin(paths: &[PathBuf]) -> Vec<Result<FileStat, PageErrorKind>> {
+    answers(paths, begin_at)
+}
+
+/// The answer about a name, with the first block of the file.
+type StatAndHead = (Result<FileStat, PageErrorKind>, Option<Vec<u8>>);
+
+/// Answers about names of one place, by its number.
+type AnswersOfPlaces = Arc<Answers<Vec<StatAndHead>>>;
+
+/// The answers about names. `ask` asks a place for those that are not known.
+fn answers(
+    paths: &[PathBuf],
+    ask: impl Fn(&Arc<dyn Place>, Vec<PathBuf>, AnswersOfPlaces, usize),
+) -> Vec<Result<FileStat, PageErrorKind>> {
     let mut answers: Vec<Option<Result<FileStat, PageErrorKind>>> = paths.iter().map(|path| known_stat(path)).collect();
     // By place, since each takes many names at once.
     let mut asked: Vec<(Arc<dyn Place>, Vec<usize>)> = Vec::new();
@@ -108,30 +148,96 @@ pub fn stat(paths: &[PathBuf]) -> Vec<Result<FileStat, PageErrorKind>> {
     }
     let told = Answers::new(asked.len());
     for (at, (place, numbers)) in asked.iter().enumerate() {
-        let told = told.clone();
-        let wanted = numbers.iter().map(|n| paths[*n].clone()).collect();
-        place.look(wanted, Box::new(move |found| told.tell(at, found)));
+        ask(place, numbers.iter().map(|n| paths[*n].clone()).collect(), told.clone(), at);
     }
     match told.wait() {
         Ok(told) => {
-            for (n, found) in asked.iter().flat_map(|(_, numbers)| numbers).zip(told.into_iter().flatten()) {
-                answers[*n] = Some(note_stat(&paths[*n], found));
+            for (n, (found, head)) in asked.iter().flat_map(|(_, numbers)| numbers).zip(told.into_iter().flatten()) {
+                answers[*n] = Some(note(&paths[*n], found, head.as_deref()));
             }
         }
         Err(kind) => asked.iter().flat_map(|(_, numbers)| numbers).for_each(|n| answers[*n] = Some(Err(kind.clone()))),
     }
-    let unanswered = || Err(PageErrorKind::Io("its place gave no answer".into()));
     answers.into_iter().map(|answer| answer.unwrap_or_else(unanswered)).collect()
+}
+
+fn unanswered<T>() -> Result<T, PageErrorKind> {
+    Err(PageErrorKind::Io("its place gave no answer".into()))
+}
+
+/// Asks a place for the states and the first blocks of files. One that needs two requests gets both at the same time.
+fn begin_at(place: &Arc<dyn Place>, wanted: Vec<PathBuf>, told: AnswersOfPlaces, at: usize) {
+    let begun = Arc::new(Begins::new(wanted.len(), told, at));
+    let mut left: Vec<(usize, FileRef)> = Vec::new();
+    for (n, path) in wanted.iter().enumerate() {
+        let (file, own) = (FileRef { path: path.as_path().into(), base: 0, pin: pin(path) }, begun.clone());
+        let then = Box::new(move |found: Result<(FileStat, Vec<u8>), PageErrorKind>| match found {
+            Ok((stat, head)) => own.put(n, Some(Ok(stat)), Some(head)),
+            Err(kind) => own.put(n, Some(Err(kind)), Some(Vec::new())),
+        });
+        if place.begin(&file, BLOCK, then).is_err() {
+            left.push((n, file));
+        }
+    }
+    if left.is_empty() {
+        return;
+    }
+    let (numbers, own): (Vec<usize>, _) = (left.iter().map(|(n, _)| *n).collect(), begun.clone());
+    let names = numbers.iter().map(|n| wanted[*n].clone()).collect();
+    place.look(
+        names,
+        Box::new(move |mut found| {
+            found.resize_with(numbers.len(), unanswered);
+            numbers.iter().zip(found).for_each(|(n, stat)| own.put(*n, Some(stat), None));
+        }),
+    );
+    for (n, file) in left {
+        let own = begun.clone();
+        start_first(&**place, &file, BLOCK, move |head| own.put(n, None, Some(head)));
+    }
+}
+
+/// The parts of the answers about the names of one place. The last part tells all.
+struct Begins(Mutex<(Vec<BegunParts>, Option<AnswersOfPlaces>)>, usize);
+
+/// The state of a name, and its first block.
+type BegunParts = (Option<Result<FileStat, PageErrorKind>>, Option<Vec<u8>>);
+
+impl Begins {
+    fn new(names: usize, told: AnswersOfPlaces, at: usize) -> Self {
+        Self(Mutex::new(((0..names).map(|_| (None, None)).collect(), Some(told))), at)
+    }
+
+    fn put(&self, n: usize, stat: Option<Result<FileStat, PageErrorKind>>, head: Option<Vec<u8>>) {
+        let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(parts) = state.0.get_mut(n) {
+            *parts = (stat.or(parts.0.take()), head.or(parts.1.take()));
+        }
+        if state.0.iter().any(|(stat, head)| stat.is_none() || head.is_none()) {
+            return;
+        }
+        let (parts, told) = (std::mem::take(&mut state.0), state.1.take());
+        drop(state);
+        if let Some(told) = told {
+            told.tell(self.1, parts.into_iter().map(|(stat, head)| (stat.unwrap_or_else(unanswered), head)).collect());
+        }
+    }
 }
 
 fn known_stat(path: &Path) -> Option<Result<FileStat, PageErrorKind>> {
     let known = known();
-    let stat = known.as_ref()?.files.get(path)?.stat.clone()?;
-    Some(stat.ok_or(PageErrorKind::Missing))
+    let files = &known.as_ref()?.files;
+    if let Some(stat) = files.get(path).and_then(|file| file.stat.clone()) {
+        return Some(stat.ok_or(PageErrorKind::Missing));
+    }
+    let is_there = |file: &KnownFile| matches!(file.stat, Some(Some(_)));
+    let is_folder = is_remote(path) && DOCUMENTS.iter().any(|name| files.get(&path.join(name)).is_some_and(is_there));
+    let version = FileVersion { size: 0, tag: "".into() };
+    is_folder.then_some(Ok(FileStat { kind: FileKind::Folder, version, modified_ns: 0 }))
 }
 
 /// Keeps an answer, and checks the version of a file against its pin.
-fn note_stat(path: &Path, found: Result<FileStat, PageErrorKind>) -> Result<FileStat, PageErrorKind> {
+fn note(path: &Path, found: Result<FileStat, PageErrorKind>, head: Option<&[u8]>) -> Result<FileStat, PageErrorKind> {
     match &found {
         Ok(stat) => with(path, |file| -> Result<(), PageErrorKind> {
             if stat.kind == FileKind::File {
@@ -144,7 +250,24 @@ fn note_stat(path: &Path, found: Result<FileStat, PageErrorKind>) -> Result<File
         // Any other error may pass.
         Err(_) => {}
     }
+    if let (Ok(FileStat { kind: FileKind::File, version, .. }), Some(head)) = (&found, head) {
+        keep_head(path, version.size, head);
+    }
     found
+}
+
+/// Keeps the first block of a file, if it is all of it.
+fn keep_head(path: &Path, size: u64, head: &[u8]) {
+    if head.is_empty() || head.len() as u64 != size.min(BLOCK as u64) {
+        return;
+    }
+    let mut known = known();
+    let known = known.get_or_insert_default();
+    let full = known.heads + head.len() > MOST_HEADS;
+    if let Some(file) = known.files.get_mut(path).filter(|file| file.head.is_none() && !full) {
+        known.heads += head.len();
+        file.head = Some(head.into());
+    }
 }
 
 /// The names in a folder, in any order. `most`: an error beyond that many.
@@ -161,19 +284,8 @@ pub fn list(folder: &Path, most: usize) -> Result<Vec<Entry>, PageErrorKind> {
 /// Reads small remote documents at the same time, so that [`read_small`] knows them. A document that cannot be read is
 /// left to [`read_small`], which says why.
 pub fn fetch_small(paths: &[PathBuf]) {
-    let unknown = |path: &&PathBuf| {
-        let known = known();
-        let file = known.as_ref().and_then(|known| known.files.get(*path));
-        is_remote(path) && file.is_none_or(|file| file.bytes.is_none() && file.stat != Some(None))
-    };
-    let wanted: Vec<&PathBuf> = paths.iter().filter(unknown).collect();
-    std::thread::scope(|scope| {
-        for part in wanted.chunks(wanted.len().div_ceil(AT_ONCE).max(1)) {
-            let read = || part.iter().for_each(|path| drop(read_small(path, SMALL)));
-            // Without a thread the documents are read one by one, later.
-            let _started = std::thread::Builder::new().stack_size(STACK_BYTES).spawn_scoped(scope, read);
-        }
-    });
+    let wanted: Vec<PathBuf> = paths.iter().filter(|path| is_remote(path)).cloned().collect();
+    let _said_later = begin(&wanted);
 }
 
 /// The first bytes of a file, at most `most`: a whole document, if it is shorter.
@@ -183,13 +295,15 @@ pub fn fetch_small(paths: &[PathBuf]) {
 pub fn read_small(path: &Path, most: usize) -> Result<Arc<[u8]>, PageErrorKind> {
     let remote = is_remote(path);
     if remote {
-        let known = known();
-        let file = known.as_ref().and_then(|known| known.files.get(path));
-        if let Some(bytes) = file.and_then(|file| file.bytes.clone()) {
-            return Ok(if bytes.len() > most { bytes[..most].into() } else { bytes });
+        let first = || known().as_ref().and_then(|known| known.files.get(path)?.first(most));
+        if let Some(first) = first() {
+            return Ok(first);
         }
-        if file.is_some_and(|file| file.stat == Some(None)) {
-            return Err(PageErrorKind::Missing);
+        if let Some(found) = begin_one(path) {
+            found?;
+            if let Some(first) = first() {
+                return Ok(first);
+            }
         }
     }
     let reader = match FileReader::open(path) {
@@ -202,14 +316,24 @@ pub fn read_small(path: &Path, most: usize) -> Result<Arc<[u8]>, PageErrorKind> 
     let len = usize::try_from(reader.size()).unwrap_or(usize::MAX).min(most);
     let mut bytes = vec![0; len];
     reader.read_exact_at(0, &mut bytes)?;
-    let bytes: Arc<[u8]> = bytes.into();
-    if remote && len <= SMALL && len as u64 == reader.size() {
-        let mut known = known();
-        let known = known.get_or_insert_default();
-        if let Some(file) = known.files.get_mut(path).filter(|_| known.small + len <= MOST_SMALL) {
-            known.small += len;
-            file.bytes = Some(bytes.clone());
-        }
+    if remote {
+        keep_head(path, reader.size(), &bytes);
     }
-    Ok(bytes)
+    Ok(bytes.into())
+}
+
+/// As [`begin`], for one name. `None`: its place needs two requests for that, where a read says the same.
+fn begin_one(path: &Path) -> Option<Result<FileStat, PageErrorKind>> {
+    if let Some(known) = known_stat(path) {
+        return Some(known);
+    }
+    let place = of(path).ok()??;
+    let told = Answers::new(1);
+    let own = told.clone();
+    let file = FileRef { path: path.into(), base: 0, pin: pin(path) };
+    place.begin(&file, BLOCK, Box::new(move |found| own.tell(0, found))).ok()?;
+    Some(told.wait().and_then(|mut told| match told.pop().unwrap_or_else(unanswered) {
+        Ok((stat, head)) => note(path, Ok(stat), Some(&head)),
+        Err(kind) => note(path, Err(kind), None),
+    }))
 }

@@ -30,12 +30,14 @@ mod source;
 mod tests;
 mod waiting;
 
-pub use known::{fetch_small, list, read_small, stat, Opening};
-pub use pin::{FilePin, FileVersion, PinTable, VersionPin};
+pub use known::{begin, fetch_small, list, read_small, stat, Opening};
+pub use pin::{FilePin, FileVersion, PinTable, SeenPin, VersionPin};
 pub(crate) use reader::read_part;
 pub use reader::FileReader;
 pub use registry::{is_remote, of, register, scheme, shown};
-pub use seam::{Entry, FileKind, FileRef, FileStat, Looked, Place, TailRead};
+pub use seam::{
+    BeginRead, Entry, ExtentRead, FileKind, FileRef, FileStat, FoundExtent, IndexedExtent, Looked, Place, TailRead,
+};
 pub(crate) use source::NoSource;
 pub use source::PlaceFile;
 pub use waiting::on_wait;

@@ -39,6 +39,10 @@ pub trait VersionPin: Send + Sync {
     fn digest(&self) -> Option<u64> {
         self.expected().map(|version| version.digest())
     }
+    /// The size of the pinned version, if one is pinned.
+    fn size(&self) -> Option<u64> {
+        self.expected().map(|version| version.size)
+    }
     /// Checks the version of a reply, and pins it if none is pinned.
     ///
     /// # Errors
@@ -71,11 +75,54 @@ impl VersionPin for FilePin {
     }
 }
 
-/// The pins of many files, by number: a digest of 8 bytes each. A conditional request needs the whole version, so
-/// replies are compared here.
+/// A pin that keeps the version of the replies.
+pub struct SeenPin {
+    inner: Arc<dyn VersionPin>,
+    seen: OnceLock<FileVersion>,
+}
+
+impl SeenPin {
+    /// Over another pin, which checks.
+    pub fn new(inner: Arc<dyn VersionPin>) -> Self {
+        Self { inner, seen: OnceLock::new() }
+    }
+
+    /// The version of the first reply.
+    pub fn seen(&self) -> Option<&FileVersion> {
+        self.seen.get()
+    }
+
+    /// A reply had this version, which was checked elsewhere.
+    pub fn note(&self, version: &FileVersion) {
+        self.seen.get_or_init(|| version.clone());
+    }
+}
+
+impl VersionPin for SeenPin {
+    fn expected(&self) -> Option<FileVersion> {
+        self.inner.expected()
+    }
+
+    fn digest(&self) -> Option<u64> {
+        self.inner.digest()
+    }
+
+    fn size(&self) -> Option<u64> {
+        self.inner.size()
+    }
+
+    fn check(&self, seen: &FileVersion) -> Result<(), PageErrorKind> {
+        self.inner.check(seen)?;
+        self.note(seen);
+        Ok(())
+    }
+}
+
+/// The pins of many files, by number: a digest and a size of 8 bytes each. A conditional request needs the whole
+/// version, so replies are compared here.
 #[derive(Default)]
 pub struct PinTable {
-    digests: Mutex<HashMap<u64, u64, BuildHasherDefault<DefaultHasher>>>,
+    digests: Mutex<HashMap<u64, (u64, u64), BuildHasherDefault<DefaultHasher>>>,
     /// Bytes on the heap.
     bytes: AtomicU64,
 }
@@ -104,14 +151,19 @@ impl VersionPin for NumberedPin {
 
     fn digest(&self) -> Option<u64> {
         let digests = self.table.digests.lock().unwrap_or_else(PoisonError::into_inner);
-        digests.get(&self.number).copied()
+        digests.get(&self.number).map(|(digest, _)| *digest)
+    }
+
+    fn size(&self) -> Option<u64> {
+        let digests = self.table.digests.lock().unwrap_or_else(PoisonError::into_inner);
+        digests.get(&self.number).map(|(_, size)| *size)
     }
 
     fn check(&self, seen: &FileVersion) -> Result<(), PageErrorKind> {
         let digest = seen.digest();
         let mut digests = self.table.digests.lock().unwrap_or_else(PoisonError::into_inner);
-        let pinned = *digests.entry(self.number).or_insert(digest);
-        self.table.bytes.store(digests.capacity() as u64 * 24, Relaxed);
+        let (pinned, _) = *digests.entry(self.number).or_insert((digest, seen.size));
+        self.table.bytes.store(digests.capacity() as u64 * 32, Relaxed);
         if pinned == digest {
             return Ok(());
         }

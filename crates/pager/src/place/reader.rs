@@ -13,7 +13,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Bytes of a block: a header with what stands beside it, at the cost of one round trip.
-const BLOCK: usize = 64 << 10;
+pub(super) const BLOCK: usize = 64 << 10;
 /// Blocks that stay.
 const BLOCKS: usize = 32;
 /// Blocks read at once by a reader that goes through a file. The number doubles from read to read up to this.
@@ -54,11 +54,14 @@ impl FileReader {
     /// an offset.
     pub fn open(path: &Path) -> Result<Self, PageErrorKind> {
         let Some(place) = of(path)? else { return Self::open_local(path) };
-        let pin = known::pin(path);
+        let (pin, head) = known::pin_and_head(path);
         let file = FileRef { path: path.into(), base: 0, pin: pin.clone() };
         let mut blocks = Blocks::default();
         let version = match pin.expected() {
-            Some(version) => version,
+            Some(version) => {
+                head.into_iter().for_each(|head| blocks.put(0, head));
+                version
+            }
             // The first block says the version, too.
             None => {
                 let first = read_up_to(&*place, &file, 0, BLOCK)?;
@@ -242,8 +245,7 @@ fn read_first(place: &dyn Place, file: &FileRef, len: usize, then: PartRead) {
     let pin = file.pin.clone();
     let told = move |(mut bytes, result): ReadAnswer| {
         let size = match result {
-            // The size is in the version, unless the pin keeps a digest. Then the file is at least this long.
-            Ok(()) => pin.expected().map_or(len as u64, |version| version.size),
+            Ok(()) => pin.size().unwrap_or(len as u64),
             Err(PageErrorKind::Short { have, .. }) => {
                 bytes.truncate(usize::try_from(have).unwrap_or(0).min(len));
                 have
@@ -276,6 +278,11 @@ impl Completion for OneRead {
             then((bytes, result));
         }
     }
+}
+
+/// Starts a read of the first bytes of a file. `then` gets those that there are, or none after an error.
+pub(super) fn start_first(place: &dyn Place, file: &FileRef, len: usize, then: impl FnOnce(Vec<u8>) + Send + 'static) {
+    read_first(place, file, len, Box::new(move |found| then(found.map_or_else(|_| Vec::new(), |(_, bytes)| bytes))));
 }
 
 /// Up to `len` bytes of a file whose size may be unknown.

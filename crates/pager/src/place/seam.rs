@@ -53,8 +53,39 @@ pub struct FileRef {
 /// Receives the answers for [`Place::look`], in the order of the paths.
 pub type Looked = Box<dyn FnOnce(Vec<Result<FileStat, PageErrorKind>>) + Send>;
 
+/// An extent that an entry of a file's index names, as two little-endian 64-bit words: first byte in the file, length.
+/// All ones: no extent.
+#[derive(Copy, Clone, Debug, PartialEq, Eq)]
+pub struct IndexedExtent {
+    /// Bytes of the index.
+    pub index_len: usize,
+    /// Whether the index is the last part of the file, else the first.
+    pub at_end: bool,
+    /// First byte of the entry in the index.
+    pub entry: usize,
+    /// A longer extent is not wanted.
+    pub longest: usize,
+}
+
+/// An index, and the extent that its entry names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FoundExtent {
+    /// The version of the file.
+    pub version: FileVersion,
+    /// The index.
+    pub index: Vec<u8>,
+    /// First byte in the file, and bytes. `None`: there is none, or it is too long.
+    pub extent: Option<(u64, Vec<u8>)>,
+}
+
+/// Receives an index with an extent ([`Place::indexed`]).
+pub type ExtentRead = Box<dyn FnOnce(Result<FoundExtent, PageErrorKind>) + Send>;
+
 /// Receives the last bytes of a file with its version ([`Place::tail`]).
 pub type TailRead = Box<dyn FnOnce(Result<(FileVersion, Vec<u8>), PageErrorKind>) + Send>;
+
+/// Receives the state of a file and its first bytes ([`Place::begin`]).
+pub type BeginRead = Box<dyn FnOnce(Result<(FileStat, Vec<u8>), PageErrorKind>) + Send>;
 
 /// Where files are. Calls never wait, except [`Place::list`].
 pub trait Place: Send + Sync {
@@ -94,6 +125,22 @@ pub trait Place: Send + Sync {
     fn tail(&self, file: &FileRef, len: usize, then: TailRead) -> Result<(), TailRead> {
         let _ = (file, len);
         Err(then)
+    }
+    /// Finds the state of a name and, if it is a file, reads its first `len` bytes or all of a shorter one, in one round
+    /// trip. Fewer bytes come where the place has no more at hand. The pin is checked. A place that needs two requests
+    /// gives `then` back.
+    ///
+    /// # Errors
+    /// `then`, which was not called.
+    fn begin(&self, file: &FileRef, len: usize, then: BeginRead) -> Result<(), BeginRead> {
+        let _ = (file, len);
+        Err(then)
+    }
+    /// Reads an index and an extent that it names, in one round trip. False: the place cannot do it, and `then` is not
+    /// called. `then` gets [`PageErrorKind::Decode`] if the file ends before index or extent do.
+    fn indexed(&self, file: &FileRef, wanted: &IndexedExtent, then: ExtentRead) -> bool {
+        let _ = (file, wanted, then);
+        false
     }
     /// Checks names, all at the same time. [`PageErrorKind::Missing`] only if the place says that there is no such
     /// name.

@@ -277,6 +277,99 @@ fn indexes_of_shards_are_read_with_their_state() {
     }
 }
 
+/// Files of one chunk each.
+struct Chunks(u64, PathBuf, usize);
+
+impl FileNames for Chunks {
+    fn describe(&self) -> String {
+        self.1.display().to_string()
+    }
+    fn count(&self) -> u64 {
+        self.0
+    }
+    fn path(&self, number: u64) -> PathBuf {
+        self.1.join(number.to_string())
+    }
+    fn usual_len(&self) -> usize {
+        self.2
+    }
+}
+
+#[test]
+fn a_file_of_one_chunk_is_read_with_its_state() {
+    use crate::source::folder::About;
+    let dir = folder("chunks");
+    let mirror = Mirror::register("mirror-chunks", &dir.0);
+    for n in 0..5u8 {
+        std::fs::write(dir.0.join(n.to_string()), vec![n; 60 + 10 * usize::from(n)]).unwrap();
+    }
+    let files = FileSet::new(Backend::Threads, 4).unwrap();
+    let folder = FileSet::folder(&files, Arc::new(Chunks(6, "mirror-chunks://host".into(), 80))).unwrap();
+    let abouts = || {
+        let bytes = read_bytes(&*folder, folder.about(0), 6 * ABOUT_BYTES).unwrap();
+        bytes.chunks(ABOUT_BYTES).map(|b| About::parse(b).unwrap()).collect::<Vec<_>>()
+    };
+    let mut expected: Vec<About> = (0..5).map(|n| About::There(60 + 10 * n)).collect();
+    expected.push(About::Missing);
+    // Without memory for first reads, each file is checked.
+    assert_eq!(abouts(), expected);
+    assert_eq!(mirror.calls(), [0, 6, 0]);
+    files.first_budget().set(500);
+    assert_eq!(abouts(), expected);
+    assert_eq!(mirror.calls(), [6, 6, 0], "absent files, too, by one read each");
+    for n in 0..5u8 {
+        let len = 60 + 10 * usize::from(n);
+        assert_eq!(read_bytes(&*folder, folder.place(n.into()), len).unwrap(), vec![n; len]);
+    }
+    // Those of at most 80 bytes were here already.
+    assert_eq!(mirror.calls(), [8, 6, 0]);
+    assert_eq!(read_bytes(&*folder, folder.place(1), 70).unwrap(), vec![1; 70], "again");
+    assert_eq!(mirror.calls(), [9, 6, 0]);
+    // Bytes that nobody reads keep others out for a while, and no longer.
+    assert_eq!(abouts(), expected);
+    assert!(folder.held_bytes().unwrap() >= 60 + 70 + 80);
+    files.first_budget().set(220);
+    assert_eq!(abouts(), expected);
+    assert!(mirror.calls()[1] > 6, "checked for lack of memory");
+    std::thread::sleep(std::time::Duration::from_millis(2100));
+    let checks = mirror.calls()[1];
+    read_bytes(&*folder, folder.about(4), ABOUT_BYTES).unwrap();
+    assert_eq!(mirror.calls()[1], checks);
+    // A fault is one, and never an absent file.
+    let fault: mirror::Fault = Arc::new(|_| Some(PageErrorKind::Io("gone".into())));
+    mirror.set(MirrorOptions { fault: Some(fault), ..MirrorOptions::default() });
+    assert_eq!(read_bytes(&*folder, folder.about(5), ABOUT_BYTES), Err(PageErrorKind::Io("gone".into())));
+}
+
+#[test]
+fn first_bytes_come_with_the_states_of_files() {
+    let dir = folder("begin");
+    let mirror = Mirror::register("mirror-begin", &dir.0);
+    std::fs::write(dir.0.join("a"), vec![7; 100]).unwrap();
+    std::fs::write(dir.0.join("long"), vec![8; 100_000]).unwrap();
+    std::fs::create_dir(dir.0.join("f")).unwrap();
+    std::fs::write(dir.0.join("zarr.json"), b"{}").unwrap();
+    let at = |name: &str| PathBuf::from(format!("mirror-begin://host/{name}"));
+    let _opening = Opening::begin();
+    let found = begin(&[at("a"), at("long"), at("f"), at("none"), at("zarr.json")]);
+    let sizes: Vec<_> = found.iter().map(|f| f.as_ref().map(|s| (s.kind, s.version.size))).collect();
+    assert_eq!(sizes[0], Ok((FileKind::File, 100)));
+    assert_eq!(sizes[1], Ok((FileKind::File, 100_000)));
+    assert_eq!(sizes[2].map(|f| f.0), Ok(FileKind::Folder));
+    assert_eq!(found[3], Err(PageErrorKind::Missing));
+    let calls = mirror.calls();
+    assert_eq!(calls[1], 5);
+    // Nothing of that is asked again: not of the folder of a document either.
+    assert_eq!(stat(&[at("")]).remove(0).unwrap().kind, FileKind::Folder);
+    assert_eq!(&*read_small(&at("a"), 3).unwrap(), [7; 3]);
+    assert_eq!(FileReader::open(&at("a")).unwrap().read_up_to(90, 50).unwrap(), vec![7; 10]);
+    let long = FileReader::open(&at("long")).unwrap();
+    assert_eq!(long.read_up_to(65_000, 500).unwrap(), vec![8; 500]);
+    assert_eq!(mirror.calls(), calls);
+    assert_eq!(long.read_up_to(65_000, 900).unwrap(), vec![8; 900]);
+    assert_eq!(mirror.calls()[0], calls[0] + 1, "the block after the first one");
+}
+
 fn read_bytes(source: &dyn Source, offset: u64, len: usize) -> Result<Vec<u8>, PageErrorKind> {
     use crate::source::{Buffer, Read, ReadClass};
     struct OneResult(std::sync::Mutex<std::sync::mpsc::Sender<Result<(), PageErrorKind>>>);

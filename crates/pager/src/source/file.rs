@@ -1,6 +1,7 @@
 //! Local files, read by io_uring or, where it is not available, by a pool of threads.
 
 use super::engine::{Engine, Op};
+use super::first_reads::FirstBudget;
 use super::helpers::Helpers;
 use super::threads::Threads;
 use super::uring::Uring;
@@ -51,6 +52,8 @@ pub struct FileSet {
     block: AtomicU32,
     /// Threads that open files in folders.
     helpers: Helpers,
+    /// Memory of the first reads of remote files.
+    first: Arc<FirstBudget>,
 }
 
 impl FileSet {
@@ -76,7 +79,13 @@ impl FileSet {
             direct: AtomicBool::new(false),
             block: AtomicU32::new(0),
             helpers: Helpers::new(depth),
+            first: Arc::default(),
         }))
+    }
+
+    /// The memory of the first reads of its folders.
+    pub(crate) fn first_budget(&self) -> &Arc<FirstBudget> {
+        &self.first
     }
 
     /// A source over a file, opened when it is first read.

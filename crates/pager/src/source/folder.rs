@@ -8,16 +8,24 @@
 
 use super::engine::Op;
 use super::file::{FileHandle, FileSet};
+use super::first_reads::{about_of, AboutsRead, FirstReads};
+use super::indexed::{put, IndexedExtents, WantedEntry};
 use super::threads;
-use super::{Buffer, Completion, Read, ReadForm, Source};
+use super::{Completion, Read, ReadForm, Source};
 use crate::error::PageErrorKind;
-use crate::place::{self, FileKind, FileRef, FileStat, PinTable, Place};
+use crate::place::{self, FileKind, FileRef, FileStat, IndexedExtent, PinTable, Place};
 use std::collections::HashMap;
 use std::io;
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering::AcqRel};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Size of a file, and its index: all of it, or fewer bytes of a shorter file.
+type FoundIndex = Result<(u64, Vec<u8>), PageErrorKind>;
+/// Receives an index; `None` if it must be read by itself.
+type IndexRead = Box<dyn FnOnce(Option<FoundIndex>) + Send>;
 
 /// The files of a [`Folder`].
 pub trait FileNames: Send + Sync {
@@ -30,6 +38,11 @@ pub trait FileNames: Send + Sync {
     /// The index that each file has, if [`Folder::index`] is to be read.
     fn index(&self) -> Option<FileIndex> {
         None
+    }
+    /// Bytes that a file has at most, in general: existence, length and bytes of a remote one are then read in one
+    /// request. 0: files are read in parts.
+    fn usual_len(&self) -> usize {
+        0
     }
     /// The numbers of all existing files in order, if listing the folders finds them. `None` if that needs more than
     /// `most` names, or is not possible.
@@ -83,7 +96,7 @@ impl About {
         })
     }
 
-    fn bytes(self) -> [u8; ABOUT_BYTES] {
+    pub(super) fn bytes(self) -> [u8; ABOUT_BYTES] {
         let (size, state) = match self {
             Self::There(size) => (size, 0),
             Self::Missing => (0, 1),
@@ -143,7 +156,7 @@ enum FolderFiles {
     /// Local ones. `serial` is the number of the first among all open files.
     Local { files: Arc<FileSet>, serial: u64 },
     /// Those of one place.
-    Remote { place: Arc<dyn Place>, pins: Arc<PinTable> },
+    Remote { place: Arc<dyn Place>, pins: Arc<PinTable>, first: Arc<FirstReads>, extents: Arc<IndexedExtents> },
 }
 
 impl FileSet {
@@ -154,7 +167,10 @@ impl FileSet {
     pub fn folder(this: &Arc<Self>, names: Arc<dyn FileNames>) -> io::Result<Arc<Folder>> {
         let first = if names.count() > 0 { names.path(0) } else { PathBuf::new() };
         let files = match place::of(&first).map_err(PageErrorKind::into_io)? {
-            Some(place) => FolderFiles::Remote { place, pins: Arc::default() },
+            Some(place) => {
+                let first = Arc::new(FirstReads::new(this.first_budget().clone()));
+                FolderFiles::Remote { place, pins: Arc::default(), first, extents: Arc::default() }
+            }
             None => FolderFiles::Local { files: this.clone(), serial: this.take_serials(names.count()) },
         };
         Folder::new(files, names).map(Arc::new)
@@ -197,6 +213,48 @@ impl Folder {
     /// a file shorter than its index, is zeros.
     pub fn index(&self, number: u64) -> u64 {
         INDEXES + self.place(number)
+    }
+
+    /// A page needs the extent that an entry of a file's index names, and the index is not known. A place that can
+    /// do so gives the extent together with the index. `at`: the entry's first byte in the index. `longest`: most
+    /// bytes of the extent.
+    pub fn want_entry(&self, number: u64, at: usize, longest: usize) {
+        if let FolderFiles::Remote { extents, .. } = &self.files {
+            extents.want(number, WantedEntry { at, longest });
+        }
+    }
+
+    /// Asks for an index together with the extent that is wanted of it. Gives `then` back if nothing is wanted, or if
+    /// the place cannot do it. `then` gets the size of the file and the index, or `None` to read it by other means.
+    fn follow(&self, number: u64, index: FileIndex, then: IndexRead) -> Result<(), IndexRead> {
+        let FolderFiles::Remote { place, pins, extents, .. } = &self.files else { return Err(then) };
+        let Some(entry) = extents.take(number) else { return Err(then) };
+        let file = FileRef { path: self.names.path(number).into(), base: 0, pin: pins.file(number) };
+        let wanted =
+            IndexedExtent { index_len: index.len, at_end: index.at_end, entry: entry.at, longest: entry.longest };
+        // The place may give it back.
+        let then = Arc::new(Mutex::new(Some(then)));
+        let (told, kept) = (then.clone(), extents.clone());
+        let answer = move |found: Result<place::FoundExtent, PageErrorKind>| {
+            let Some(then) = told.lock().unwrap_or_else(PoisonError::into_inner).take() else { return };
+            match found {
+                Ok(found) => {
+                    kept.put(number, entry, found.extent);
+                    then(Some(Ok((found.version.size, found.index))));
+                }
+                Err(kind) => {
+                    kept.put(number, entry, None);
+                    // Only a plain read says which bytes a file lacks.
+                    then(if matches!(kind, PageErrorKind::Decode(_)) { None } else { Some(Err(kind)) });
+                }
+            }
+        };
+        if place.indexed(&file, &wanted, Box::new(answer)) {
+            return Ok(());
+        }
+        extents.put(number, entry, None);
+        let back = then.lock().unwrap_or_else(PoisonError::into_inner).take();
+        back.map_or(Ok(()), Err)
     }
 
     /// Completes a read at a place of [`Self::index`].
@@ -244,16 +302,68 @@ impl Folder {
                     told(read().map_err(|e| missing_link(&path, &e)));
                 }));
             }
-            FolderFiles::Remote { place, pins } => {
+            FolderFiles::Remote { place, pins, .. } => {
                 let file = FileRef { path: path.into(), base: 0, pin: pins.file(number) };
-                place::read_part(place, file, index.at_end, index.len, Box::new(told));
+                let place = place.clone();
+                let plain = move |found: Option<FoundIndex>| match found {
+                    Some(found) => told(found),
+                    None => place::read_part(&place, file, index.at_end, index.len, Box::new(told)),
+                };
+                if let Err(plain) = self.follow(number, index, Box::new(plain)) {
+                    plain(None);
+                }
             }
+        }
+    }
+
+    /// Completes a read of a whole index at the begin of a remote file.
+    fn read_first_index(&self, number: u64, index: FileIndex, read: Read, done: &Arc<dyn Completion>) {
+        let FolderFiles::Remote { place, pins, .. } = &self.files else { return };
+        let file = FileRef { path: self.names.path(number).into(), base: self.place(number), pin: pins.file(number) };
+        let (place, done) = (place.clone(), done.clone());
+        let plain = move |found: Option<FoundIndex>| match found {
+            Some(Ok((_, bytes))) if bytes.len() == read.len() => {
+                // SAFETY: the buffers are this read's until it is completed, and nothing else writes to them.
+                unsafe { put(&read.buffers, 0, &bytes) };
+                done.complete(read.token, Ok(()));
+            }
+            Some(Err(kind)) => done.complete(read.token, Err(kind)),
+            Some(Ok(_)) | None => place.submit(&file, vec![read], &done),
+        };
+        if let Err(plain) = self.follow(number, index, Box::new(plain)) {
+            plain(None);
         }
     }
 
     /// The files.
     pub fn names(&self) -> &Arc<dyn FileNames> {
         &self.names
+    }
+
+    /// Completes a read of remote files' [`About`]s: by the first read of each, or by a check.
+    fn look_and_read(&self, remote: RemoteFiles<'_>, numbers: Range<u64>, read: Read, done: &Arc<dyn Completion>) {
+        let RemoteFiles { place, pins, first } = remote;
+        let len = self.names.usual_len();
+        let abouts = AboutsRead::new(read, (numbers.end - numbers.start) as usize, done);
+        let mut unknown: Vec<(usize, u64)> = Vec::new();
+        for (part, number) in numbers.enumerate() {
+            let file = FileRef { path: self.names.path(number).into(), base: 0, pin: pins.file(number) };
+            if len == 0 || !first.start(&**place, &file, number, len, (&abouts, part)) {
+                unknown.push((part, number));
+            }
+        }
+        if unknown.is_empty() {
+            return;
+        }
+        let (paths, pins) = (unknown.iter().map(|(_, number)| self.names.path(*number)).collect(), pins.clone());
+        let told = move |answers: Vec<Result<FileStat, PageErrorKind>>| {
+            let no_answer = || Err(PageErrorKind::Io("its place gave no answer".into()));
+            let answers = answers.into_iter().map(Some).chain(std::iter::repeat_with(|| None));
+            for ((part, number), answer) in unknown.into_iter().zip(answers) {
+                abouts.put(part, about_of(&pins, number, answer.unwrap_or_else(no_answer)));
+            }
+        };
+        place.look(paths, Box::new(told));
     }
 
     /// Completes a read of [`About`]s, which several threads check.
@@ -268,30 +378,13 @@ impl Folder {
             };
             return done.complete(read.token, Err(kind));
         }
-        if let FolderFiles::Remote { place, pins } = &self.files {
-            let (paths, done) = ((first..last).map(|number| self.names.path(number)).collect(), done.clone());
-            let pins = pins.clone();
-            let told = move |mut answers: Vec<Result<FileStat, PageErrorKind>>| {
-                // Bytes must be of the version whose length is told here. A cache knows from it what it may answer.
-                for (number, answer) in (first..last).zip(&mut answers) {
-                    let Ok(FileStat { kind: FileKind::File, version, .. }) = answer else { continue };
-                    if let Err(changed) = pins.file(number).check(version) {
-                        *answer = Err(changed);
-                    }
-                }
-                // The kind of a failed check says more than the number of a system's error can.
-                let failed =
-                    answers.iter().filter_map(|a| a.as_ref().err()).find(|kind| **kind != PageErrorKind::Missing);
-                if let Some(kind) = failed.cloned() {
-                    return done.complete(read.token, Err(kind));
-                }
-                let abouts: Vec<u8> = answers.into_iter().flat_map(|answer| About::told(answer).bytes()).collect();
-                let skip = (first * size) as i64 - at as i64;
-                // SAFETY: the buffers are this read's until it is completed, and nothing else writes to them.
-                unsafe { put(&read.buffers, skip, &abouts) };
-                done.complete(read.token, Ok(()));
-            };
-            return place.look(paths, Box::new(told));
+        if let FolderFiles::Remote { place, pins, first: first_reads, .. } = &self.files {
+            let whole = at.is_multiple_of(size) && read.len() as u64 == (last - first) * size;
+            if !whole {
+                let message = "an answer about a file is read whole".into();
+                return done.complete(read.token, Err(PageErrorKind::Io(message)));
+            }
+            return self.look_and_read(RemoteFiles { place, pins, first: first_reads }, first..last, read, done);
         }
         let looks = ((last - first) as usize).div_ceil(LOOKS);
         let shared = Arc::new(FolderStat { read, left: AtomicUsize::new(looks) });
@@ -322,6 +415,14 @@ fn missing_link(path: &std::path::Path, e: &io::Error) -> PageErrorKind {
     PageErrorKind::from(e)
 }
 
+/// The files of a remote folder.
+#[derive(Copy, Clone)]
+struct RemoteFiles<'a> {
+    place: &'a Arc<dyn Place>,
+    pins: &'a Arc<PinTable>,
+    first: &'a Arc<FirstReads>,
+}
+
 /// A read of [`About`]s by several threads.
 struct FolderStat {
     read: Read,
@@ -331,24 +432,6 @@ struct FolderStat {
 
 // SAFETY: each thread writes its own bytes of the buffers, which belong to the read until the last thread completes it.
 unsafe impl Sync for FolderStat {}
-
-/// Writes `bytes` at place `at` of the joined buffers, as far as they reach.
-///
-/// # Safety
-/// The buffers are valid, and no other thread accesses those bytes.
-unsafe fn put(buffers: &[Buffer], at: i64, bytes: &[u8]) {
-    let mut begin = 0i64;
-    for b in buffers {
-        let end = begin + b.len as i64;
-        let (from, to) = (at.max(begin), (at + bytes.len() as i64).min(end));
-        if from < to && !b.is_hole() {
-            let part = &bytes[(from - at) as usize..(to - at) as usize];
-            // SAFETY: `from` and `to` are between the begin and the end of the buffer.
-            unsafe { std::ptr::copy_nonoverlapping(part.as_ptr(), b.ptr.add((from - begin) as usize), part.len()) };
-        }
-        begin = end;
-    }
-}
 
 impl Source for Folder {
     fn describe(&self) -> String {
@@ -389,21 +472,23 @@ impl Source for Folder {
     }
 
     fn promote(&self, tokens: &[u64], done: &Arc<dyn Completion>) {
-        if let FolderFiles::Remote { place, .. } = &self.files {
+        if let FolderFiles::Remote { place, first, .. } = &self.files {
             place.promote(tokens, done);
+            first.under_way(tokens, done).iter().for_each(|(token, done)| place.promote(&[*token], done));
         }
     }
 
     fn withdraw(&self, tokens: &[u64], done: &Arc<dyn Completion>) {
-        if let FolderFiles::Remote { place, .. } = &self.files {
+        if let FolderFiles::Remote { place, first, .. } = &self.files {
             place.withdraw(tokens, done);
+            first.under_way(tokens, done).iter().for_each(|(token, done)| place.withdraw(&[*token], done));
         }
     }
 
     fn held_bytes(&self) -> Option<u64> {
         match &self.files {
             FolderFiles::Local { .. } => None,
-            FolderFiles::Remote { pins, .. } => Some(pins.bytes()),
+            FolderFiles::Remote { pins, first, extents, .. } => Some(pins.bytes() + first.bytes() + extents.bytes()),
         }
     }
 
@@ -439,8 +524,29 @@ impl Source for Folder {
         }
         let (files, serial) = match &self.files {
             FolderFiles::Local { files, serial } => (files, *serial),
-            FolderFiles::Remote { place, pins } => {
-                for (number, reads) in by_file {
+            FolderFiles::Remote { place, pins, first, extents } => {
+                for (number, mut reads) in by_file {
+                    let begin = self.place(number);
+                    reads.retain(|read| {
+                        let from = read.offset - begin;
+                        let here = first.fill(number, from, read) || extents.fill(number, from, read);
+                        if here {
+                            done.complete(read.token, Ok(()));
+                        }
+                        !here
+                    });
+                    // An index at the begin of a file is a read like others.
+                    if let Some(index) = self.names.index().filter(|index| !index.at_end) {
+                        let (indexes, others): (Vec<Read>, Vec<Read>) =
+                            reads.into_iter().partition(|read| read.offset == begin && read.len() == index.len);
+                        reads = others;
+                        for read in indexes {
+                            self.read_first_index(number, index, read, done);
+                        }
+                    }
+                    if reads.is_empty() {
+                        continue;
+                    }
                     let path = self.names.path(number).into();
                     let file = FileRef { path, base: self.place(number), pin: pins.file(number) };
                     place.submit(&file, reads, done);

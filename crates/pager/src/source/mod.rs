@@ -9,8 +9,10 @@ use std::sync::Arc;
 pub mod conformance;
 mod engine;
 pub mod file;
+mod first_reads;
 pub mod folder;
 pub(crate) mod helpers;
+mod indexed;
 pub mod memory;
 pub mod simulated;
 #[cfg(test)]

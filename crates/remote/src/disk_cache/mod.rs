@@ -27,6 +27,7 @@
 
 mod cache;
 mod choice;
+mod ends;
 mod folder;
 mod format;
 mod ghost;

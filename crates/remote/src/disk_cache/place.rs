@@ -14,7 +14,10 @@ use super::notes::NameNote;
 use super::readers::{part, HitJob, Scratch};
 use super::state::HitPiece;
 use pager::error::PageErrorKind;
-use pager::place::{Entry, FileKind, FileRef, FileStat, FileVersion, Looked, Place, TailRead, VersionPin};
+use pager::place::{
+    BeginRead, Entry, ExtentRead, FileKind, FileRef, FileStat, IndexedExtent, Looked, Place, SeenPin, TailRead,
+    VersionPin,
+};
 use pager::source::{Buffer, Completion, Read, ReadClass, ReadForm, ReadNote};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -34,17 +37,17 @@ const NAMES: &str = "names";
 
 /// See the module. Clones are the same place.
 #[derive(Clone)]
-pub struct CachedPlace(Arc<CachedFiles>);
+pub struct CachedPlace(pub(super) Arc<CachedFiles>);
 
 /// Invariants:
 /// 1. `queued` is the number of reads that wait for the disk. Each may still go to the place.
 /// 2. A file in `first` is being checked; its reads wait for the answer.
-struct CachedFiles {
-    inner: Arc<dyn Place>,
-    cache: Arc<DiskCache>,
+pub(super) struct CachedFiles {
+    pub(super) inner: Arc<dyn Place>,
+    pub(super) cache: Arc<DiskCache>,
     /// Of the place, in digests and messages.
-    name: String,
-    offline: bool,
+    pub(super) name: String,
+    pub(super) offline: bool,
     choice: OriginChoice,
     queued: AtomicUsize,
     first: Mutex<HashMap<u64, Vec<WaitingReads>>>,
@@ -83,7 +86,7 @@ pub(super) fn shown(path: &Path) -> String {
     format!("{scheme}://{host}/{file}")
 }
 
-fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(super) fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
     of.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -213,7 +216,8 @@ impl CachedFiles {
         self.inner.submit(&FileRef { path: file.path.clone(), base: file.base, pin }, reads, &storing);
     }
 
-    fn storing(
+    /// Stores what the place gives of a file.
+    pub(super) fn storing(
         self: &Arc<Self>,
         file: &FileRef,
         digest: u64,
@@ -226,7 +230,7 @@ impl CachedFiles {
             digest,
             base: file.base,
             first: file.pin.digest().is_none(),
-            pin: Arc::new(SeenPin { inner: file.pin.clone(), seen: OnceLock::new() }),
+            pin: Arc::new(SeenPin::new(file.pin.clone())),
             noted: OnceLock::new(),
             kept: Mutex::new(kept),
             start: Instant::now(),
@@ -234,33 +238,8 @@ impl CachedFiles {
         }
     }
 
-    /// Reads the end of a file that the cache has nothing of.
-    fn fetch_tail(self: &Arc<Self>, file: &FileRef, digest: u64, len: usize, then: TailRead) -> Result<(), TailRead> {
-        let storing = self.storing(file, digest, FetchedReads(HashMap::new()), Arc::new(NoCompletion));
-        let asked = FileRef { pin: storing.pin.clone(), ..file.clone() };
-        // The place may give it back.
-        let then = Arc::new(Mutex::new(Some(then)));
-        let told = then.clone();
-        let store = move |found: Result<(FileVersion, Vec<u8>), PageErrorKind>| {
-            if let Ok((version, bytes)) = &found {
-                storing.pin.seen.get_or_init(|| version.clone());
-                let mut copy = bytes.clone();
-                let buffers = [Buffer { ptr: copy.as_mut_ptr(), len: copy.len() }];
-                storing.store(version.size.saturating_sub(bytes.len() as u64), &buffers, u64::MAX);
-            }
-            storing.note_first(matches!(found, Err(PageErrorKind::Missing)));
-            if let Some(then) = lock(&told).take() {
-                then(found);
-            }
-        };
-        let asked = self.inner.tail(&asked, len, Box::new(store));
-        asked.map_err(|back| {
-            let own = lock(&then).take();
-            own.unwrap_or(back)
-        })
-    }
-
-    fn note(&self, path: &Path, answer: &Result<FileStat, PageErrorKind>) {
+    /// Notes what the place says of a name.
+    pub(super) fn note(&self, path: &Path, answer: &Result<FileStat, PageErrorKind>) {
         let note = match answer {
             // Replies say no time: with one, each check would be news.
             Ok(stat) => NameNote::There(FileStat { modified_ns: 0, ..stat.clone() }),
@@ -273,7 +252,7 @@ impl CachedFiles {
     }
 
     /// What was last known of a name.
-    fn noted(&self, path: &Path) -> Result<FileStat, PageErrorKind> {
+    pub(super) fn noted(&self, path: &Path) -> Result<FileStat, PageErrorKind> {
         let note = self.cache.note_of(STAT, &self.name, path).and_then(|bytes| NameNote::parse(&bytes));
         match note {
             Some(NameNote::There(stat)) => Ok(stat),
@@ -327,38 +306,16 @@ impl CachedFiles {
     }
 }
 
-/// A pin that keeps the version of the replies.
-struct SeenPin {
-    inner: Arc<dyn VersionPin>,
-    seen: OnceLock<FileVersion>,
-}
-
-impl VersionPin for SeenPin {
-    fn expected(&self) -> Option<FileVersion> {
-        self.inner.expected()
-    }
-
-    fn digest(&self) -> Option<u64> {
-        self.inner.digest()
-    }
-
-    fn check(&self, seen: &FileVersion) -> Result<(), PageErrorKind> {
-        self.inner.check(seen)?;
-        self.seen.get_or_init(|| seen.clone());
-        Ok(())
-    }
-}
-
 /// The place in the file and the buffers of reads, by token.
-struct FetchedReads(HashMap<u64, (u64, Vec<Buffer>)>);
+pub(super) struct FetchedReads(pub(super) HashMap<u64, (u64, Vec<Buffer>)>);
 
 /// Stores what a place gave before the read is completed: afterwards the buffers are no longer its own.
-struct StoringCompletion {
-    place: Arc<CachedFiles>,
-    path: Arc<Path>,
+pub(super) struct StoringCompletion {
+    pub(super) place: Arc<CachedFiles>,
+    pub(super) path: Arc<Path>,
     digest: u64,
     base: u64,
-    pin: Arc<SeenPin>,
+    pub(super) pin: Arc<SeenPin>,
     noted: OnceLock<()>,
     /// Whether nothing was known of the file.
     first: bool,
@@ -369,10 +326,10 @@ struct StoringCompletion {
 
 impl StoringCompletion {
     /// Stores the bytes of a read up to byte `end` of the file.
-    fn store(&self, from: u64, buffers: &[Buffer], end: u64) {
+    pub(super) fn store(&self, from: u64, buffers: &[Buffer], end: u64) {
         let place = &self.place;
         // Without a tag two versions may be taken for one.
-        let version = self.pin.seen.get().cloned().or_else(|| self.pin.expected()).filter(|v| !v.tag.is_empty());
+        let version = self.pin.seen().cloned().or_else(|| self.pin.expected()).filter(|v| !v.tag.is_empty());
         let Some(version) = version else { return };
         let len = buffers.iter().map(|b| b.len).sum();
         // Also where the server is faster now: what was read is there for work without it.
@@ -398,11 +355,11 @@ impl StoringCompletion {
 
 impl StoringCompletion {
     /// Notes what the first reply says of the file.
-    fn note_first(&self, missing: bool) {
+    pub(super) fn note_first(&self, missing: bool) {
         if !self.first {
             return;
         }
-        let seen = self.pin.seen.get().cloned();
+        let seen = self.pin.seen().cloned();
         let stat = seen.map(|version| Ok(FileStat { kind: FileKind::File, version, modified_ns: 0 }));
         if let Some(news) = stat.or(missing.then_some(Err(PageErrorKind::Missing))) {
             self.noted.get_or_init(|| self.place.note(&self.path, &news));
@@ -433,13 +390,6 @@ impl Completion for StoringCompletion {
     fn note(&self, token: u64, note: ReadNote<'_>) {
         self.done.note(token, note);
     }
-}
-
-/// For what is completed by other means.
-struct NoCompletion;
-
-impl Completion for NoCompletion {
-    fn complete(&self, _: u64, _: Result<(), PageErrorKind>) {}
 }
 
 impl Place for CachedPlace {
@@ -474,7 +424,7 @@ impl Place for CachedPlace {
         let digest = DiskCache::file(&self.0.name, &file.path);
         match file.pin.digest() {
             Some(version) => {
-                let size = file.pin.expected().map(|version| version.size);
+                let size = file.pin.size();
                 self.0.answer(file, FileKey { file: digest, version }, size, reads, done);
             }
             None if self.0.offline || self.0.cache.has_any(digest) => {
@@ -523,6 +473,31 @@ impl Place for CachedPlace {
         }
         self.0.cache.missed();
         self.0.fetch_tail(file, digest, len, then)
+    }
+
+    fn begin(&self, file: &FileRef, len: usize, then: BeginRead) -> Result<(), BeginRead> {
+        if !self.0.offline && !self.0.cache.is_usable() {
+            return self.0.inner.begin(file, len, then);
+        }
+        let digest = DiskCache::file(&self.0.name, &file.path);
+        if self.0.offline || self.0.cache.has_any(digest) {
+            self.0.begin_here(file, len, then);
+            return Ok(());
+        }
+        self.0.cache.missed();
+        self.0.fetch_begin(file, digest, len, then)
+    }
+
+    fn indexed(&self, file: &FileRef, wanted: &IndexedExtent, then: ExtentRead) -> bool {
+        if !self.0.offline && !self.0.cache.is_usable() {
+            return self.0.inner.indexed(file, wanted, then);
+        }
+        let digest = DiskCache::file(&self.0.name, &file.path);
+        if self.0.offline || self.0.cache.has_any(digest) {
+            return false;
+        }
+        self.0.cache.missed();
+        self.0.fetch_indexed(file, digest, wanted, then)
     }
 
     fn look(&self, paths: Vec<PathBuf>, then: Looked) {

@@ -9,7 +9,10 @@ use object_store::ClientOptions;
 use pager::error::PageErrorKind;
 use reqwest::header::HeaderMap;
 use reqwest::StatusCode;
-use rustls_platform_verifier::BuilderVerifierExt;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::CertificateDer;
+use rustls_platform_verifier::{BuilderVerifierExt, Verifier};
+use std::ffi::{OsStr, OsString};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
@@ -20,19 +23,41 @@ const IDLE: Duration = Duration::from_secs(20);
 /// More redirects are a loop.
 const MOST_REDIRECTS: usize = 10;
 
-/// TLS for all places: reading the system's certificates takes some 20 ms.
+/// TLS for all places: reading the system's certificates takes some 20 ms. `SSL_CERT_FILE` and `SSL_CERT_DIR` take their
+/// place.
 fn tls() -> Result<rustls::ClientConfig, PageErrorKind> {
     static TLS: OnceLock<Result<rustls::ClientConfig, String>> = OnceLock::new();
     let made = TLS.get_or_init(|| {
-        let ring = Arc::new(rustls::crypto::ring::default_provider());
-        let versions = rustls::ClientConfig::builder_with_provider(ring).with_safe_default_protocol_versions();
-        let verified = versions.and_then(|versions| versions.with_platform_verifier());
+        let verified = tls_builder().and_then(|versions| versions.with_platform_verifier());
         Ok(verified.map_err(|e| e.to_string())?.with_no_client_auth())
     });
-    made.clone().map_err(|e| PageErrorKind::Io(format!("TLS cannot be set up: {e}")))
+    made.clone().map_err(no_tls)
 }
 
-fn new_client(options: &NetworkOptions) -> Result<reqwest::Client, PageErrorKind> {
+/// The same for a place whose clients have certificates of authorities in a file (`AWS_CA_BUNDLE`), beside the system's.
+fn tls_with(authorities: &OsStr) -> Result<rustls::ClientConfig, PageErrorKind> {
+    let unread = |e: rustls::pki_types::pem::Error| no_tls(format!("{}: {e}", authorities.display()));
+    let roots = CertificateDer::pem_file_iter(authorities).map_err(unread)?;
+    let roots: Vec<CertificateDer<'static>> = roots.collect::<Result<_, _>>().map_err(unread)?;
+    if roots.is_empty() {
+        return Err(no_tls(format!("{}: it holds no certificate", authorities.display())));
+    }
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let verifier = Verifier::new_with_extra_roots(roots, provider).map_err(|e| no_tls(e.to_string()))?;
+    let versions = tls_builder().map_err(|e| no_tls(e.to_string()))?;
+    Ok(versions.dangerous().with_custom_certificate_verifier(Arc::new(verifier)).with_no_client_auth())
+}
+
+fn tls_builder() -> Result<rustls::ConfigBuilder<rustls::ClientConfig, rustls::WantsVerifier>, rustls::Error> {
+    let ring = Arc::new(rustls::crypto::ring::default_provider());
+    rustls::ClientConfig::builder_with_provider(ring).with_safe_default_protocol_versions()
+}
+
+fn no_tls(why: impl std::fmt::Display) -> PageErrorKind {
+    PageErrorKind::Io(format!("TLS cannot be set up: {why}"))
+}
+
+fn new_client(options: &NetworkOptions, authorities: Option<&OsStr>) -> Result<reqwest::Client, PageErrorKind> {
     // A connection that was secure stays so. The request is not sent again without it.
     let redirects = reqwest::redirect::Policy::custom(|attempt| {
         let secure = attempt.previous().last().is_some_and(|url| url.scheme() == "https");
@@ -46,7 +71,7 @@ fn new_client(options: &NetworkOptions) -> Result<reqwest::Client, PageErrorKind
     });
     let builder = reqwest::Client::builder()
         .user_agent(concat!("farfield/", env!("CARGO_PKG_VERSION")))
-        .tls_backend_preconfigured(tls()?)
+        .tls_backend_preconfigured(authorities.map_or_else(tls, tls_with)?)
         .http1_only()
         .referer(false)
         .redirect(redirects)
@@ -60,12 +85,14 @@ fn new_client(options: &NetworkOptions) -> Result<reqwest::Client, PageErrorKind
 /// The connections of a place.
 pub(super) struct Connections {
     options: NetworkOptions,
+    /// A file with certificates of authorities, beside the system's.
+    authorities: Option<OsString>,
     now: RwLock<(u64, Option<reqwest::Client>)>,
 }
 
 impl Connections {
-    pub(super) fn new(options: &NetworkOptions) -> Self {
-        Self { options: options.clone(), now: RwLock::default() }
+    pub(super) fn new(options: &NetworkOptions, authorities: Option<OsString>) -> Self {
+        Self { options: options.clone(), authorities, now: RwLock::default() }
     }
 
     /// The client and its number.
@@ -79,7 +106,7 @@ impl Connections {
         let mut now = self.now.write().unwrap_or_else(PoisonError::into_inner);
         let client = match &now.1 {
             Some(client) => client.clone(),
-            None => new_client(&self.options)?,
+            None => new_client(&self.options, self.authorities.as_deref())?,
         };
         now.1 = Some(client.clone());
         Ok((now.0, client))
@@ -175,5 +202,26 @@ impl HttpService for Carrier {
         Self: 'b,
     {
         Box::pin(self.carry(request))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn authorities_come_from_a_file() {
+        let file = std::env::temp_dir().join(format!("farfield-authorities-{}.pem", std::process::id()));
+        let refused = |why: &str| {
+            let Err(PageErrorKind::Io(message)) = tls_with(file.as_os_str()).map(drop) else { panic!("{why}") };
+            assert!(message.contains("farfield-authorities") && message.contains("TLS"), "{message}");
+        };
+        refused("it is not there");
+        std::fs::write(&file, "no certificate").unwrap();
+        refused("it holds none");
+        let made = rcgen::generate_simple_self_signed(vec!["host".into()]).unwrap();
+        std::fs::write(&file, made.cert.pem()).unwrap();
+        assert!(tls_with(file.as_os_str()).is_ok());
+        std::fs::remove_file(file).unwrap();
     }
 }

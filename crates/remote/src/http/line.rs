@@ -6,12 +6,13 @@ use super::meter::LineMeter;
 use super::origin::{Ask, Origin, Patience};
 use super::retry::{backoff, Budget};
 use crate::net;
-use crate::options::NetworkOptions;
+use crate::options::{NetworkOptions, USUAL_CONNECTIONS};
 use futures_util::future::BoxFuture;
 use pager::error::PageErrorKind;
 use pager::source::Completion;
 use reqwest::Response;
 use std::collections::VecDeque;
+use std::ffi::OsString;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -19,6 +20,8 @@ use tokio::sync::Semaphore;
 
 /// Most memory of a connection: hyper's largest read buffer.
 pub(super) const CONNECTION_BYTES: u64 = 408 << 10;
+/// Memory of a connection beside its reply: the reply's head, and records of TLS.
+const BESIDE_REPLY: u64 = 48 << 10;
 /// Memory of a waiting job: its read, a few buffers, and a share of the queue.
 const JOB_BYTES: u64 = 256;
 
@@ -26,6 +29,11 @@ const JOB_BYTES: u64 = 256;
 pub(super) trait LineJob: Send {
     /// Does it.
     fn run(self: Box<Self>, line: &ServerLine) -> BoxFuture<'_, ()>;
+
+    /// Most memory of its connection.
+    fn buffer_bytes(&self) -> u64 {
+        CONNECTION_BYTES
+    }
 
     /// Whether it is a read of these tokens.
     fn is_one_of(&self, tokens: &[u64], done: &Arc<dyn Completion>) -> bool {
@@ -35,6 +43,12 @@ pub(super) trait LineJob: Send {
 
     /// Nobody waits for it, and it is dropped next.
     fn withdraw(&mut self) {}
+}
+
+/// Most memory of a connection for a reply of so many bytes. hyper doubles its buffer whenever a read fills it, and a
+/// connection has no bytes behind its reply.
+pub(super) fn buffer_of_reply(bytes: u64) -> u64 {
+    bytes.saturating_mul(3).saturating_add(BESIDE_REPLY).min(CONNECTION_BYTES)
 }
 
 type BoxedJob = Box<dyn LineJob>;
@@ -50,6 +64,8 @@ struct QueuedJobs {
     prefetch: VecDeque<BoxedJob>,
     /// Runners, each with one job under way.
     running: usize,
+    /// Bytes of the connections of those jobs.
+    buffers: u64,
 }
 
 /// A place's requests.
@@ -75,11 +91,12 @@ impl ServerLine {
     pub(super) fn new(
         server: String,
         options: NetworkOptions,
+        authorities: Option<OsString>,
         origin: impl FnOnce(Arc<Connections>) -> Origin,
     ) -> Self {
         Self {
             server,
-            origin: origin(Arc::new(Connections::new(&options))),
+            origin: origin(Arc::new(Connections::new(&options, authorities))),
             meter: LineMeter::new(),
             budget: Budget::new(),
             replied: AtomicBool::new(false),
@@ -104,6 +121,11 @@ impl ServerLine {
         self.meter.window().min(self.options.connections)
     }
 
+    /// Most jobs under way.
+    fn most(&self) -> usize {
+        self.window().max(USUAL_CONNECTIONS.min(self.options.connections))
+    }
+
     /// Further jobs that are welcome.
     pub(super) fn room(&self) -> usize {
         let queue = self.queue();
@@ -116,7 +138,7 @@ impl ServerLine {
     pub(super) fn held_bytes(&self) -> u64 {
         let queue = self.queue();
         let jobs = queue.demand.capacity() + queue.prefetch.capacity();
-        queue.running as u64 * CONNECTION_BYTES + jobs as u64 * JOB_BYTES
+        queue.buffers + jobs as u64 * JOB_BYTES
     }
 
     /// Requests sent so far.
@@ -175,7 +197,7 @@ impl ServerLine {
 
     /// Counts the runners that may start now.
     fn start(&self, queue: &mut QueuedJobs) -> usize {
-        let most = self.options.connections;
+        let most = self.most();
         let demand = queue.demand.len().min(most.saturating_sub(queue.running));
         queue.running += demand;
         let ahead = queue.prefetch.len().min(self.window().saturating_sub(queue.running));
@@ -191,17 +213,20 @@ impl ServerLine {
         let line = self.clone();
         net::spawn(async move {
             for _ in 0..runners {
-                tokio::spawn(Runner(Some(line.clone())).run());
+                tokio::spawn(Runner(Some(line.clone()), 0).run());
             }
         });
     }
 
-    /// The next job of a runner. `None`: it ends. Runners start for what a grown window has room for.
-    fn take(self: &Arc<Self>) -> Option<BoxedJob> {
+    /// The next job of a runner, whose last one had so many bytes of buffers. `None`: it ends. Runners start for what a
+    /// grown window has room for.
+    fn take(self: &Arc<Self>, had: u64) -> Option<BoxedJob> {
         let mut queue = self.queue();
+        queue.buffers -= had;
         let job = self.next(&mut queue);
-        if job.is_none() {
-            queue.running -= 1;
+        match &job {
+            Some(job) => queue.buffers += job.buffer_bytes(),
+            None => queue.running -= 1,
         }
         let started = self.start(&mut queue);
         drop(queue);
@@ -251,13 +276,14 @@ impl ServerLine {
     }
 }
 
-/// Does one job after the other.
-struct Runner(Option<Arc<ServerLine>>);
+/// Does one job after the other: its line, and the bytes of buffers of its job.
+struct Runner(Option<Arc<ServerLine>>, u64);
 
 impl Runner {
     async fn run(mut self) {
         let Some(line) = self.0.clone() else { return };
-        while let Some(job) = line.take() {
+        while let Some(job) = line.take(std::mem::take(&mut self.1)) {
+            self.1 = job.buffer_bytes();
             job.run(&line).await;
         }
         self.0 = None;
@@ -268,7 +294,9 @@ impl Drop for Runner {
     /// A runner that ends early: its job panicked.
     fn drop(&mut self) {
         if let Some(line) = self.0.take() {
-            line.queue().running -= 1;
+            let mut queue = line.queue();
+            queue.running -= 1;
+            queue.buffers -= self.1;
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::address::{Name, StoreKind};
 use super::fault::AttemptFault;
-use super::line::{Attempts, LineJob, ServerLine};
+use super::line::{buffer_of_reply, Attempts, LineJob, ServerLine};
 use super::origin::{Origin, Patience};
 use super::status;
 use futures_util::future::BoxFuture;
@@ -74,6 +74,10 @@ impl LineJob for LookJob {
     fn run(self: Box<Self>, line: &ServerLine) -> BoxFuture<'_, ()> {
         Box::pin(self.answer(line))
     }
+
+    fn buffer_bytes(&self) -> u64 {
+        buffer_of_reply(0)
+    }
 }
 
 impl Drop for LookJob {
@@ -95,9 +99,10 @@ async fn look(line: &ServerLine, name: &Name) -> NameAnswer {
     }
 }
 
-async fn look_once(line: &ServerLine, name: &Name, patience: Patience) -> Result<FileStat, AttemptFault> {
+/// The state of a name, by one attempt.
+pub(super) async fn look_once(line: &ServerLine, name: &Name, patience: Patience) -> Result<FileStat, AttemptFault> {
     if name.is_folder() {
-        return match folder(line, name, patience).await {
+        return match state_of_folder(line, name, patience).await {
             // A page that the server makes of a folder.
             Err(AttemptFault::Final(PageErrorKind::Missing)) if line.origin.kind().0 == StoreKind::Web => {
                 status::stat(line, name, patience).await.map(|_| a_folder())
@@ -106,13 +111,13 @@ async fn look_once(line: &ServerLine, name: &Name, patience: Patience) -> Result
         };
     }
     match status::stat(line, name, patience).await {
-        Ok(found) if found.is_folder => match folder(line, name, patience).await {
+        Ok(found) if found.is_folder => match state_of_folder(line, name, patience).await {
             Err(AttemptFault::Final(PageErrorKind::Missing)) => Ok(a_folder()),
             found => found,
         },
         Ok(found) => Ok(FileStat { kind: FileKind::File, version: found.version, modified_ns: found.modified_ns }),
         Err(AttemptFault::Final(PageErrorKind::Missing)) if may_be_folder(name.last()) => {
-            folder(line, name, patience).await
+            state_of_folder(line, name, patience).await
         }
         Err(fault) => Err(fault),
     }
@@ -123,13 +128,17 @@ fn a_folder() -> FileStat {
 }
 
 /// Whether a name that is no file is worth a search for what is in it. Chunks and markers are missing by the thousand.
-fn may_be_folder(last: &str) -> bool {
+pub(super) fn may_be_folder(last: &str) -> bool {
     let chunk = last.strip_prefix('c').unwrap_or(last).bytes().all(|b| b.is_ascii_digit() || matches!(b, b'.' | b'/'));
     !chunk && !MARKERS.contains(&last)
 }
 
 /// The state of a folder: whether anything that marks one is in it.
-async fn folder(line: &ServerLine, name: &Name, patience: Patience) -> Result<FileStat, AttemptFault> {
+pub(super) async fn state_of_folder(
+    line: &ServerLine,
+    name: &Name,
+    patience: Patience,
+) -> Result<FileStat, AttemptFault> {
     match (&line.origin, name) {
         (Origin::Bucket(bucket), Name::Key(key, _)) => {
             let page = bucket.list(key, 1, None, line.list_deadline()).await?;

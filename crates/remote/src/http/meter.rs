@@ -7,8 +7,14 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Reads at once on a line of which nothing is known.
+/// Reads at once on a slow line.
 const LEAST_WINDOW: usize = 8;
+/// Reads at once on a line of which nothing is known: a first picture needs some dozens, and each round trip counts.
+const FIRST_WINDOW: usize = 24;
+/// Bytes a second of a line of which nothing is known.
+const FIRST_RATE: f64 = 125e6;
+/// Bytes of a read before there was one.
+const FIRST_TYPICAL: f64 = 32.0 * 1024.0;
 /// The round trip of a fast line, at least. The turns of processes on their processors are its delay, and a millisecond
 /// more in flight makes no demand wait noticeably.
 const LEAST_RTT: Duration = Duration::from_millis(1);
@@ -37,6 +43,8 @@ pub(super) struct LineMeter {
     /// Bytes a second.
     rate: AtomicU64,
     window: AtomicUsize,
+    /// As in [`Samples`].
+    typical: AtomicU64,
     /// Nanoseconds that 99 of 100 replies take to begin.
     slow: AtomicU64,
     samples: Mutex<Samples>,
@@ -57,12 +65,13 @@ impl LineMeter {
             rates: VecDeque::new(),
             first_bytes: VecDeque::new(),
             unsorted: 0,
-            typical: 32.0 * 1024.0,
+            typical: FIRST_TYPICAL,
         };
         Self {
             delivered: AtomicU64::new(0),
             rate: AtomicU64::new(0),
-            window: AtomicUsize::new(LEAST_WINDOW),
+            window: AtomicUsize::new(FIRST_WINDOW),
+            typical: AtomicU64::new(FIRST_TYPICAL as u64),
             slow: AtomicU64::new(0),
             samples: Mutex::new(samples),
         }
@@ -71,6 +80,11 @@ impl LineMeter {
     /// Reads that may be in flight.
     pub(super) fn window(&self) -> usize {
         self.window.load(Relaxed)
+    }
+
+    /// Typical bytes of a read.
+    pub(super) fn typical(&self) -> u64 {
+        self.typical.load(Relaxed)
     }
 
     /// Bytes received.
@@ -84,7 +98,10 @@ impl LineMeter {
     }
 
     pub(super) fn form(&self) -> ReadForm {
-        let rate = self.rate.load(Relaxed) as f64;
+        let rate = match self.rate.load(Relaxed) {
+            0 => FIRST_RATE,
+            rate => rate as f64,
+        };
         let within = |bytes: f64, least: usize, most: usize| (bytes as usize).clamp(least, most);
         ReadForm {
             hole: within(rate * 0.3e-3, 4 << 10, 64 << 10),
@@ -145,8 +162,9 @@ impl LineMeter {
         samples.rates.push_back((rate, now));
         let best = samples.rates.front().map_or(rate, |(rate, _)| *rate);
         let window = 3.0 * best * rtt.max(LEAST_RTT).as_secs_f64() / samples.typical.max(1.0);
+        self.typical.store(samples.typical as u64, Relaxed);
         drop(samples);
-        self.rate.store(best as u64, Relaxed);
+        self.rate.store((best as u64).max(1), Relaxed);
         self.window.store((window as usize).max(LEAST_WINDOW), Relaxed);
     }
 }
@@ -158,7 +176,10 @@ mod tests {
     #[test]
     fn forms_stay_in_their_bounds() {
         let meter = LineMeter::new();
-        assert_eq!((meter.form().hole, meter.form().longest, meter.window()), (4 << 10, 256 << 10, 8));
+        // Of a line of which nothing is known, and of a slow one.
+        assert_eq!((meter.form().hole, meter.form().longest, meter.window()), (37_500, 1 << 20, 24));
+        meter.rate.store(1, Relaxed);
+        assert_eq!((meter.form().hole, meter.form().longest), (4 << 10, 256 << 10));
         meter.rate.store(1 << 40, Relaxed);
         assert_eq!((meter.form().hole, meter.form().longest), (64 << 10, 1 << 20));
         // 100 Mbit: 3.75 KB in 0.3 ms; 1 Gbit: 37.5 KB.

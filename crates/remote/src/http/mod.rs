@@ -19,12 +19,13 @@
 //! | `place` | the seam of the pager; the table of places |
 //! | `line` | queues, runners and attempts of a place |
 //! | `meter`, `retry` | how many at once; how often again |
-//! | `read`, `tail`, `look` | one read; the last bytes of a file; the state of one name |
+//! | `read`, `tail`, `begin`, `look` | one read; the last bytes of a file; its first ones with its state; the state of one name |
 //! | `reply`, `status`, `fault` | what replies say, and errors |
 //! | `origin`, `client`, `bucket`, `list` | ways to send a request; lists |
 //! | `credentials`, `profile` | settings of the clouds' tools |
 
 mod address;
+mod begin;
 mod bucket;
 mod client;
 mod credentials;

@@ -1,8 +1,9 @@
 //! The place of a web server or a bucket, and the table of all of them.
 
 use super::address::{self, redact, Address, StoreKind};
+use super::begin::BeginJob;
 use super::bucket::Bucket;
-use super::line::{LineJob, ServerLine, CONNECTION_BYTES};
+use super::line::{buffer_of_reply, LineJob, ServerLine};
 use super::list::list_all;
 use super::look::{Answers, LookJob};
 use super::origin::Origin;
@@ -11,7 +12,7 @@ use super::tail::TailJob;
 use crate::net;
 use crate::options::options;
 use pager::error::PageErrorKind;
-use pager::place::{Entry, FileRef, Looked, Place, TailRead};
+use pager::place::{BeginRead, Entry, FileRef, Looked, Place, TailRead};
 use pager::source::{Completion, Read, ReadClass, ReadForm};
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -55,11 +56,13 @@ pub(crate) fn find(url: &str) -> Result<Arc<dyn Place>, PageErrorKind> {
     let mut places = places();
     let found = places.get_or_insert_default().entry((place.clone(), settings(kind))).or_insert_with(|| {
         let line = match kind {
-            StoreKind::Web => ServerLine::new(server, options(), Origin::Web),
+            StoreKind::Web => ServerLine::new(server, options(), None, Origin::Web),
             _ => {
                 let bucket = place.split_once("://").map_or("", |(_, bucket)| bucket).to_owned();
                 let name = server.clone();
-                ServerLine::new(server, options(), |connections| {
+                let authorities = (kind == StoreKind::S3).then(|| std::env::var_os("AWS_CA_BUNDLE")).flatten();
+                let authorities = authorities.filter(|file| !file.is_empty());
+                ServerLine::new(server, options(), authorities, |connections| {
                     Origin::Bucket(Bucket::new(kind, bucket, name, connections))
                 })
             }
@@ -69,7 +72,7 @@ pub(crate) fn find(url: &str) -> Result<Arc<dyn Place>, PageErrorKind> {
     Ok(found.clone())
 }
 
-/// Most bytes that connections and queues of all places take: 408 KiB a connection.
+/// Most bytes that connections and queues of all places take: up to 408 KiB a connection.
 pub fn held_bytes() -> u64 {
     places().iter().flat_map(HashMap::values).map(|place| place.0.held_bytes()).sum()
 }
@@ -93,7 +96,7 @@ impl Place for HttpPlace {
     }
 
     fn bytes_per_read(&self) -> u64 {
-        CONNECTION_BYTES
+        buffer_of_reply(self.0.meter.typical())
     }
 
     fn held_bytes(&self) -> u64 {
@@ -133,6 +136,20 @@ impl Place for HttpPlace {
             Ok(address) => {
                 let target = Target { name: address.name, pin: file.pin.clone(), base: 0 };
                 self.0.add(vec![Box::new(TailJob::new(target, len, then))], false);
+            }
+            Err(kind) => then(Err(kind)),
+        }
+        Ok(())
+    }
+
+    fn begin(&self, file: &FileRef, len: usize, then: BeginRead) -> Result<(), BeginRead> {
+        if len == 0 {
+            return Err(then);
+        }
+        match address::parse(file.path.to_str().unwrap_or_default()) {
+            Ok(address) => {
+                let target = Target { name: address.name, pin: file.pin.clone(), base: 0 };
+                self.0.add(vec![Box::new(BeginJob::new(target, len, then))], false);
             }
             Err(kind) => then(Err(kind)),
         }

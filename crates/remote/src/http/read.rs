@@ -2,7 +2,7 @@
 
 use super::address::Name;
 use super::fault::AttemptFault;
-use super::line::{Attempts, LineJob, ServerLine};
+use super::line::{buffer_of_reply, Attempts, LineJob, ServerLine};
 
 use super::origin::{Ask, AskedPart, Patience};
 use super::reply;
@@ -72,6 +72,10 @@ impl ReadJob {
 impl LineJob for ReadJob {
     fn run(self: Box<Self>, line: &ServerLine) -> BoxFuture<'_, ()> {
         Box::pin(self.answer(line))
+    }
+
+    fn buffer_bytes(&self) -> u64 {
+        buffer_of_reply(self.buffers.iter().map(|b| b.len as u64).sum())
     }
 
     fn is_one_of(&self, tokens: &[u64], done: &Arc<dyn Completion>) -> bool {

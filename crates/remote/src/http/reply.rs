@@ -1,8 +1,8 @@
 //! What replies say: the version of the file, the range, the time to wait.
 
 use pager::place::FileVersion;
-use reqwest::header::{HeaderMap, HeaderName, CONTENT_LENGTH, CONTENT_RANGE, ETAG, LAST_MODIFIED, RETRY_AFTER};
-use std::time::Duration;
+use reqwest::header::{HeaderMap, HeaderName, CONTENT_LENGTH, CONTENT_RANGE, DATE, ETAG, LAST_MODIFIED, RETRY_AFTER};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Longest time that a server may ask to be left alone.
 const MOST_WAIT: Duration = Duration::from_secs(30);
@@ -52,10 +52,19 @@ pub(super) fn range_text(headers: &HeaderMap) -> String {
     text(headers, CONTENT_RANGE).map_or("no Content-Range".into(), |range| range.chars().take(80).collect())
 }
 
-/// The time until which the server wants no further request, bounded.
+/// The time for which the server wants no further request, bounded. It says seconds, or a date. A date is compared with
+/// the reply's own, for clocks differ.
 pub(super) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
-    let seconds: u64 = text(headers, RETRY_AFTER)?.parse().ok()?;
-    Some(Duration::from_secs(seconds).min(MOST_WAIT))
+    let told = text(headers, RETRY_AFTER)?;
+    let wait = match told.parse::<u64>() {
+        Ok(seconds) => seconds,
+        Err(_) => {
+            let here = || SystemTime::now().duration_since(UNIX_EPOCH).ok().map(|now| now.as_secs() as i64);
+            let now = text(headers, DATE).and_then(seconds).or_else(here)?;
+            u64::try_from(seconds(told)?.saturating_sub(now)).unwrap_or(0)
+        }
+    };
+    Some(Duration::from_secs(wait).min(MOST_WAIT))
 }
 
 /// Nanoseconds since 1970 of the last change; 0 if the reply does not say it.
@@ -98,6 +107,19 @@ mod tests {
             assert_eq!(of(wrong), None, "{wrong}");
         }
         assert_eq!(size_of_unsatisfied(&headers(&[("content-range", "bytes */0")])), Some(0));
+    }
+
+    #[test]
+    fn waits_are_seconds_or_dates() {
+        let of = |pairs: &[(&'static str, &str)]| retry_after(&headers(pairs)).map(|wait| wait.as_secs());
+        let now = ("date", "Sun, 06 Nov 1994 08:49:37 GMT");
+        assert_eq!(of(&[("retry-after", "7")]), Some(7));
+        assert_eq!(of(&[now, ("retry-after", "Sun, 06 Nov 1994 08:49:42 GMT")]), Some(5));
+        assert_eq!(of(&[now, ("retry-after", "Sun, 06 Nov 1994 08:49:30 GMT")]), Some(0), "it is over");
+        assert_eq!(of(&[now, ("retry-after", "Mon, 07 Nov 1994 08:49:30 GMT")]), Some(30), "bounded");
+        assert_eq!(of(&[("retry-after", "Sun, 06 Nov 1994 08:49:42 GMT")]), Some(0), "by this machine's clock");
+        assert_eq!(of(&[now, ("retry-after", "soon")]), None);
+        assert_eq!(of(&[now]), None);
     }
 
     #[test]

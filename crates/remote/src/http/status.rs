@@ -135,6 +135,7 @@ fn found(reply: &Response, size: u64, is_folder: bool) -> NameState {
     NameState { version: reply::version(headers, size), modified_ns: reply::modified_ns(headers), is_folder }
 }
 
-fn leads_to_folder(name: &Name, reply: &Response) -> bool {
+/// Whether a server led from a name to that of a folder.
+pub(super) fn leads_to_folder(name: &Name, reply: &Response) -> bool {
     matches!(name, Name::Url(_)) && !name.is_folder() && reply.url().path().ends_with('/')
 }

@@ -1,7 +1,7 @@
 //! The last bytes of a file in one round trip: the index of a shard stands there.
 
 use super::fault::AttemptFault;
-use super::line::{Attempts, LineJob, ServerLine};
+use super::line::{buffer_of_reply, Attempts, LineJob, ServerLine};
 use super::origin::{Ask, AskedPart, Patience};
 use super::read::{read_bytes, Target};
 use super::reply;
@@ -34,6 +34,10 @@ impl TailJob {
 impl LineJob for TailJob {
     fn run(self: Box<Self>, line: &ServerLine) -> BoxFuture<'_, ()> {
         Box::pin(self.answer(line))
+    }
+
+    fn buffer_bytes(&self) -> u64 {
+        buffer_of_reply(self.len)
     }
 }
 

@@ -6,6 +6,7 @@ mod next_step;
 mod progressive;
 mod slab_sweep;
 mod tile_order;
+mod written_ahead;
 
 pub use brick_cache::SharedBricks;
 use brick_cache::{CastThreads, Lent, ThreadCaches};
@@ -182,6 +183,7 @@ pub fn cast_until(
         needs: would_do(pager, needs.saturating_mul(2)),
         what: what.into(),
     };
+    written_ahead::ask(pager, scene);
     let kept = options.kept.as_deref();
     kept.inspect(|kept| kept.heed(limit));
     let bytes = Framebuffer::bytes(pixels, options.deadline.is_some());

@@ -7,10 +7,11 @@ import json
 from typing import Any
 
 from farfield import _core
+from farfield.sources import places
 from farfield.volume.formats.description import Array, Channel, Level, Volume
 from farfield.volume.formats.options import Options, ReaderResources
 from farfield.volume.formats.zarr import reader as zarr
-from farfield.volume.formats.zarr.ome import labels_of
+from farfield.volume.formats.zarr.ome import label_documents, labels_of
 from farfield.volume.missing_values import of_json
 
 
@@ -23,7 +24,8 @@ def read(path: str, options: Options, resources: ReaderResources) -> Volume:
     if options.variable is not None:
         return zarr.read(path, options, resources)
 
-    found = json.loads(_core.stored_volume(path))
+    with places.asking(label_documents(path)):
+        found = json.loads(_core.stored_volume(path))
     spec = found["spec"]
     return Volume(
         path=path,

@@ -149,6 +149,7 @@ impl Ball {
             missing: vec![field::volume::Missing::none()],
             valued: None,
             vacant: None,
+            shards: None,
             row_group: None,
         };
         let placement = Placement { origin: [0.0; 3], axes: [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]] };

@@ -30,6 +30,9 @@ impl ServerAddress {
             // The part before it may be a secret.
             return Err(format!("{scheme}://..@{server}: a page server has no user; its token is in FARFIELD_TOKEN"));
         }
+        if authority.contains(',') {
+            return Err(format!("{scheme}://{authority} names several servers; name one of them"));
+        }
         let (host, port) = match authority.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
             Some((host, port)) => (host, port.strip_prefix(':')),
             None => authority.rsplit_once(':').map_or((authority, None), |(host, port)| (host, Some(port))),

@@ -34,8 +34,12 @@ pub(super) fn credentials_for(server: &ServerAddress) -> Result<Credentials, Str
     let read = |name: &str| std::env::var(name).ok().filter(|text| !text.trim().is_empty());
     // The text itself stays out of messages.
     let wrong = |name: &str| format!("{name} is set, but not to 64 hexadecimal digits");
+    let wrong_pin =
+        || format!("{}; fingerprints of several servers stand between commas", wrong("FARFIELD_SERVER_PIN"));
     let token = read("FARFIELD_TOKEN").map(|text| Token::parse(&text).ok_or_else(|| wrong("FARFIELD_TOKEN")));
-    let pin = read("FARFIELD_SERVER_PIN");
-    let pin = pin.map(|text| Fingerprint::parse(&text).ok_or_else(|| wrong("FARFIELD_SERVER_PIN")));
-    Ok(Credentials { token: token.transpose()?, trust: pin.transpose()?.map(Trust::Pinned) })
+    let pins = read("FARFIELD_SERVER_PIN").map(|text| {
+        let pins: Option<Vec<Fingerprint>> = text.split(',').map(|pin| Fingerprint::parse(pin.trim())).collect();
+        pins.ok_or_else(wrong_pin)
+    });
+    Ok(Credentials { token: token.transpose()?, trust: pins.transpose()?.map(Trust::PinnedToAny) })
 }

@@ -460,6 +460,9 @@ pub(super) fn error_of(state: State, server: &str, message: &[u8]) -> PageErrorK
         }
         State::Unsupported => PageErrorKind::Unsupported(message()),
         State::BadRequest => PageErrorKind::Protocol { server: server(), message: message() },
+        // Who stages tells them apart.
+        State::Full => PageErrorKind::Exhausted(message()),
+        State::Unfit => PageErrorKind::Decode(message()),
         other => PageErrorKind::Protocol { server: server(), message: format!("it answered {other:?}") },
     }
 }

@@ -10,10 +10,14 @@
 //! | module | for |
 //! |---|---|
 //! | `address`, `credentials` | which server, and how it is believed |
-//! | `place` | the seam to the pager, and the table of servers |
+//! | `registry` | the places of addresses: one server, or several |
+//! | `place` | one server's seam to the pager, and the table of servers |
+//! | `several` | several servers as one place |
+//! | `staging` | files that are brought to a server |
 //! | `ask` | one read or question until it is answered |
 //! | `hub` | the connections of a server, and what waits for them |
 //! | `link`, `files`, `stream`, `receive` | one connection: requests out, numbers of files, bytes in, replies |
+//! | [`rendezvous`] | homes of files among several servers |
 //! | `traffic` | round trips, rates, the window |
 //! | `keeper` | clocks: silence, retries, deadlines |
 
@@ -28,10 +32,17 @@ mod link;
 mod options;
 mod place;
 mod receive;
+mod registry;
+pub mod rendezvous;
+mod several;
+mod staging;
 mod stream;
 mod traffic;
 
 pub use credentials::{set_credentials, Credentials};
 pub use options::ClientOptions;
-pub(crate) use place::find;
-pub use place::{register, RemotePlace, SCHEMES};
+pub use place::RemotePlace;
+pub(crate) use registry::place_of;
+pub use registry::{register, SCHEMES};
+pub use several::SeveralServers;
+pub(crate) use staging::{StagedChunk, StagingRefusal};

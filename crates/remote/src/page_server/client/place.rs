@@ -1,17 +1,19 @@
 //! A server as a place.
 
 use super::super::wire::{
-    read_entries, read_looks, write_names, Op, RemoteKind, Request, State, Via, ViaFound, WireFault, MOST_NAME,
-    MOST_READ, MOST_REQUEST_BODY,
+    read_entries, read_looks, write_names, Op, RemoteKind, Request, State, Via, ViaFound, WireFault, FOUND_BYTES,
+    MOST_NAME, MOST_READ, MOST_REQUEST_BODY,
 };
-use super::address::{name_of, ServerAddress, PLAIN_SCHEME, SCHEME};
-use super::ask::Ask;
+use super::address::{name_of, ServerAddress};
+use super::ask::{Ask, Then};
 use super::credentials::{credentials_for, Credentials};
 use super::files::version_of;
 use super::hub::Hub;
 use super::link::error_of;
 use super::options::ClientOptions;
-use pager::place::{Entry, FileKind, FileRef, FileStat, Looked, Place};
+use pager::place::{
+    Entry, ExtentRead, FileKind, FileRef, FileStat, FoundExtent, IndexedExtent, Looked, Place, SeenPin,
+};
 use pager::source::{Completion, Read, ReadForm};
 use pager::PageErrorKind;
 use std::collections::HashMap;
@@ -25,16 +27,6 @@ const MOST_BYTES: usize = MOST_REQUEST_BODY / 2;
 
 static SERVERS: Mutex<Option<HashMap<ServerAddress, Arc<RemotePlace>>>> = Mutex::new(None);
 
-/// The schemes of page servers.
-pub const SCHEMES: [&str; 2] = [SCHEME, PLAIN_SCHEME];
-
-/// Registers the places `farfield://` and `farfield+tcp://`.
-pub fn register(options: ClientOptions) {
-    for scheme in SCHEMES {
-        pager::place::register(scheme, Arc::new(move |url| find(url, options).map(|place| place as Arc<dyn Place>)));
-    }
-}
-
 /// The name in a path. One that is too long for the protocol is an empty one, which is refused as it would be.
 fn sendable(path: &Path) -> &str {
     let name = name_of(path.to_str().unwrap_or_default());
@@ -46,7 +38,7 @@ fn sendable(path: &Path) -> &str {
 }
 
 /// The place of a URL, made at its first use.
-pub(crate) fn find(url: &str, options: ClientOptions) -> Result<Arc<RemotePlace>, PageErrorKind> {
+pub(super) fn find(url: &str, options: ClientOptions) -> Result<Arc<RemotePlace>, PageErrorKind> {
     let address = ServerAddress::of(url).map_err(PageErrorKind::Unsupported)?;
     let mut servers = SERVERS.lock().unwrap_or_else(PoisonError::into_inner);
     let servers = servers.get_or_insert_default();
@@ -55,7 +47,7 @@ pub(crate) fn find(url: &str, options: ClientOptions) -> Result<Arc<RemotePlace>
     }
     let refused = |message| PageErrorKind::Unauthorized { server: address.to_string(), message };
     let credentials = credentials_for(&address).map_err(refused)?;
-    let place = Arc::new(RemotePlace { hub: Hub::new(address.clone(), credentials, options) });
+    let place = Arc::new(RemotePlace::at(address.clone(), credentials, options));
     servers.insert(address, place.clone());
     Ok(place)
 }
@@ -78,7 +70,21 @@ impl RemotePlace {
     /// When the URL names no server.
     pub fn open(url: &str, credentials: Credentials, options: ClientOptions) -> Result<Self, PageErrorKind> {
         let address = ServerAddress::of(url).map_err(PageErrorKind::Unsupported)?;
-        Ok(Self { hub: Hub::new(address, credentials, options) })
+        Ok(Self::at(address, credentials, options))
+    }
+
+    pub(super) fn at(address: ServerAddress, credentials: Credentials, options: ClientOptions) -> Self {
+        Self { hub: Hub::new(address, credentials, options) }
+    }
+
+    /// The last failure, while no connection is up and one has failed.
+    pub(super) fn lost(&self) -> Option<String> {
+        self.hub.why_lost()
+    }
+
+    /// Whether the server was ever reached.
+    pub(super) fn was_reached(&self) -> bool {
+        self.hub.was_reached()
     }
 
     /// The registered place of a URL.
@@ -102,20 +108,7 @@ impl RemotePlace {
         serde_json::from_slice(&body).map_err(wrong)
     }
 
-    /// The extent that an index of a file names in a slot, in one round trip: what was found, the index, the extent's
-    /// bytes. They are empty if none was written, or if index and extent together are longer than `most`.
-    ///
-    /// # Errors
-    /// As those of a read; [`PageErrorKind::Decode`] if the file ends before what the index names.
-    pub fn via(&self, file: &FileRef, rule: &Via, most: usize) -> Result<(ViaFound, Vec<u8>, Vec<u8>), PageErrorKind> {
-        let mut request = Request::new(Op::Via, 0);
-        request.len = u32::try_from(most.min(MOST_READ)).unwrap_or(u32::MAX);
-        let body = self.wait(request, rule.bytes(), Some(file.clone()))?;
-        let (found, index, extent) = ViaFound::split(&body).map_err(|fault| self.fault(&fault))?;
-        Ok((found, index.to_vec(), extent.to_vec()))
-    }
-
-    fn fault(&self, fault: &WireFault) -> PageErrorKind {
+    pub(super) fn fault(&self, fault: &WireFault) -> PageErrorKind {
         PageErrorKind::Protocol { server: self.hub.server.clone(), message: fault.to_string() }
     }
 
@@ -130,8 +123,18 @@ impl RemotePlace {
         self.hub.close();
     }
 
+    /// Asks without waiting.
+    pub(super) fn ask(&self, request: Request, body: Vec<u8>, then: Then) {
+        self.hub.submit(vec![Ask::told(request, body, None, then)]);
+    }
+
     /// Asks, and waits.
-    fn wait(&self, request: Request, body: Vec<u8>, file: Option<FileRef>) -> Result<Vec<u8>, PageErrorKind> {
+    pub(super) fn wait(
+        &self,
+        request: Request,
+        body: Vec<u8>,
+        file: Option<FileRef>,
+    ) -> Result<Vec<u8>, PageErrorKind> {
         let (told, answer) = mpsc::channel();
         // The receiver waits for it.
         let then = Box::new(move |result| drop(told.send(result)));
@@ -204,6 +207,36 @@ impl Place for RemotePlace {
 
     fn withdraw(&self, tokens: &[u64], done: &Arc<dyn Completion>) {
         self.hub.withdraw(tokens, done);
+    }
+
+    fn indexed(&self, file: &FileRef, wanted: &IndexedExtent, then: ExtentRead) -> bool {
+        let index_len = wanted.index_len;
+        let most = FOUND_BYTES + index_len + wanted.longest;
+        let (Ok(len), Ok(slot)) = (u32::try_from(index_len), u32::try_from(wanted.entry)) else { return false };
+        if most > MOST_READ || wanted.entry + 16 > index_len {
+            return false;
+        }
+        let index_offset = if wanted.at_end { u64::from(len) } else { 0 };
+        let via = Via { index_offset, index_len: len, slot, base: 0, from_end: wanted.at_end };
+        let mut request = Request::new(Op::Via, 0);
+        request.len = most as u32;
+        let pin = Arc::new(SeenPin::new(file.pin.clone()));
+        let asked = FileRef { pin: pin.clone(), ..file.clone() };
+        let server = self.hub.server.clone();
+        let wrong = move |message: String| PageErrorKind::Protocol { server: server.clone(), message };
+        let told = move |result: Result<Vec<u8>, PageErrorKind>| {
+            then(result.and_then(|body| {
+                let (found, index, extent) = ViaFound::split(&body).map_err(|fault| wrong(fault.to_string()))?;
+                let version = pin.seen().cloned().ok_or_else(|| wrong("it told no version".into()))?;
+                if index.len() != index_len {
+                    return Err(wrong(format!("an index of {} bytes instead of {index_len}", index.len())));
+                }
+                let whole = |(at, len): (u64, u64)| (extent.len() as u64 == len).then(|| (at, extent.to_vec()));
+                Ok(FoundExtent { version, index: index.to_vec(), extent: found.extent.and_then(whole) })
+            }));
+        };
+        self.hub.submit(vec![Ask::told(request, via.bytes(), Some(asked), Box::new(told))]);
+        true
     }
 
     fn look(&self, paths: Vec<PathBuf>, then: Looked) {

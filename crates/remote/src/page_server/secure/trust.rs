@@ -1,4 +1,4 @@
-//! The servers that a client believes: one certificate by its fingerprint, a list of authorities, or the system's.
+//! The servers that a client believes: certificates by their fingerprints, a list of authorities, or the system's.
 
 use super::super::wire::ALPN;
 use super::hex::{from_hex, to_hex};
@@ -57,6 +57,8 @@ pub enum Trust {
     Authorities(Vec<u8>),
     /// This certificate, whatever its names say.
     Pinned(Fingerprint),
+    /// Any of these certificates, whatever their names say.
+    PinnedToAny(Vec<Fingerprint>),
 }
 
 impl Trust {
@@ -80,7 +82,8 @@ impl Trust {
                 let built = WebPkiServerVerifier::builder_with_provider(roots.into(), provider.clone()).build();
                 built.map_err(|e| format!("the authorities cannot be used: {e}"))?
             }
-            Self::Pinned(pin) => Arc::new(PinnedServer { pin: *pin, provider: provider.clone() }),
+            Self::Pinned(pin) => Arc::new(PinnedServer { pins: vec![*pin], provider: provider.clone() }),
+            Self::PinnedToAny(pins) => Arc::new(PinnedServer { pins: pins.clone(), provider: provider.clone() }),
         };
         let builder = ClientConfig::builder_with_provider(provider);
         let builder = builder.with_protocol_versions(&[&rustls::version::TLS13]).map_err(|e| e.to_string())?;
@@ -91,10 +94,10 @@ impl Trust {
     }
 }
 
-/// Believes one certificate while it is valid.
+/// Believes certificates while they are valid.
 #[derive(Debug)]
 struct PinnedServer {
-    pin: Fingerprint,
+    pins: Vec<Fingerprint>,
     provider: Arc<CryptoProvider>,
 }
 
@@ -108,8 +111,12 @@ impl ServerCertVerifier for PinnedServer {
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
         let seen = Fingerprint::of(certificate);
-        if !bool::from(seen.0.ct_eq(&self.pin.0)) {
-            return Err(Error::General(format!("its certificate has the fingerprint {seen}, not {}", self.pin)));
+        if !self.pins.iter().any(|pin| bool::from(seen.0.ct_eq(&pin.0))) {
+            let pins: Vec<String> = self.pins.iter().map(Fingerprint::to_string).collect();
+            return Err(Error::General(format!(
+                "its certificate has the fingerprint {seen}, not {}",
+                pins.join(" or ")
+            )));
         }
         // The pin replaces the authority, and not the time in which the certificate is valid.
         let mut roots = RootCertStore::empty();

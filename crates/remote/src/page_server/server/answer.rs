@@ -1,12 +1,13 @@
 //! Answers that need files: read from the page cache by the event loop, from a disk by a reader.
 
 use super::super::wire::{
-    read_names, read_ranges, write_entries, Op, Range, RemoteStat, Request, State, Via, ViaFound, WireFault, MOST_READ,
-    MOST_TOLD, STAT_BYTES,
+    read_names, read_ranges, read_stage_begin, read_stage_commit, read_stage_put, write_entries, Op, Range, RemoteStat,
+    Request, State, Via, ViaFound, WireFault, MOST_READ, MOST_TOLD, STAT_BYTES,
 };
 use super::files::{FileTable, Filled, ServedFile};
 use super::names::NotOpened;
 use super::origin::{refusal, FetchedRun, FetchedRuns, OriginFile, OriginOpened};
+use super::staging::{StageRefusal, StagingArea};
 use pager::PageErrorKind;
 use std::sync::Arc;
 
@@ -191,6 +192,30 @@ impl Reading {
             Filled::Waits(_) => Ok(None),
         }
     }
+}
+
+/// Does what a client asks of staged files.
+pub(super) fn stage(area: &StagingArea, request: &Request, body: &[u8]) -> Answer {
+    fn done<T>(result: Result<T, StageRefusal>, bytes: impl FnOnce(T) -> Vec<u8>) -> Answer {
+        match result {
+            Ok(done) => Answer::told(State::Ok, bytes(done)),
+            Err((state, why)) => Answer::told(state, why.into_bytes()),
+        }
+    }
+    let name = std::str::from_utf8(body).unwrap_or("");
+    let answered = match request.op {
+        Op::StageRoom => Ok(Answer::told(State::Ok, area.room().bytes())),
+        Op::StageBegin => {
+            read_stage_begin(body).map(|(file, only_look)| done(area.begin(&file, only_look), |at| at.bytes()))
+        }
+        Op::StagePut => read_stage_put(body)
+            .map(|(file, crc, bytes)| done(area.put(&file, request.offset, crc, bytes), |()| Vec::new())),
+        Op::StageCommit => read_stage_commit(body).map(|(file, crc)| done(area.commit(&file, crc), |at| at.bytes())),
+        Op::StagePublish => Ok(done(area.publish(name), |()| Vec::new())),
+        Op::StageRemove => Ok(done(area.remove(name), |()| Vec::new())),
+        other => Err(WireFault(format!("{other:?} stages nothing"))),
+    };
+    answered.unwrap_or_else(|fault| Answer::fault(&fault))
 }
 
 /// Appends a range of a file. One at an origin gives what is here or came, and never waits.

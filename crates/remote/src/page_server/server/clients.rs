@@ -2,10 +2,11 @@
 
 use super::super::secure::{TokenHash, TokenList};
 use super::super::wire::Hello;
+use super::counts::ByteRate;
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 /// What makes connections one client's.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -23,6 +24,9 @@ pub(super) struct Client {
     pub(super) connections: Arc<AtomicU32>,
     pub(super) requests: AtomicU64,
     pub(super) bytes: AtomicU64,
+    /// Requests that wait or are being answered.
+    pub(super) under_way: AtomicU64,
+    pub(super) rate: ByteRate,
     revoked: AtomicBool,
 }
 
@@ -44,6 +48,7 @@ struct Present {
 /// All clients.
 pub(super) struct Clients {
     tokens: TokenList,
+    stagers: RwLock<Vec<TokenHash>>,
     /// Whether whoever comes may read. Never so again once there was a token: with the last one revoked, nobody may.
     open: AtomicBool,
     present: Mutex<Present>,
@@ -56,7 +61,7 @@ impl Clients {
         let open = AtomicBool::new(tokens.is_empty());
         let list = TokenList::default();
         list.set(tokens);
-        Self { tokens: list, open, present: Mutex::default(), most, most_of_address }
+        Self { tokens: list, stagers: RwLock::default(), open, present: Mutex::default(), most, most_of_address }
     }
 
     fn present(&self) -> std::sync::MutexGuard<'_, Present> {
@@ -78,6 +83,19 @@ impl Clients {
         }
     }
 
+    /// Replaces the tokens that may stage.
+    pub(super) fn set_stagers(&self, stagers: Vec<TokenHash>) {
+        *self.stagers.write().unwrap_or_else(PoisonError::into_inner) = stagers;
+    }
+
+    /// Whether a client may change what is served.
+    pub(super) fn may_stage(&self, client: &Client) -> bool {
+        match client.key {
+            ClientKey::Token(hash) => self.stagers.read().unwrap_or_else(PoisonError::into_inner).contains(&hash),
+            ClientKey::Address(_) => self.open.load(Relaxed),
+        }
+    }
+
     /// A connection arrives. Whether there is room for it.
     pub(super) fn arrive(&self, address: IpAddr) -> bool {
         let mut present = self.present();
@@ -88,6 +106,11 @@ impl Clients {
         present.connections += 1;
         *present.addresses.entry(address).or_default() += 1;
         true
+    }
+
+    /// Whether an address has as many connections as it may have.
+    pub(super) fn is_full_for(&self, address: IpAddr) -> bool {
+        self.present().addresses.get(&address).is_some_and(|count| *count >= self.most_of_address)
     }
 
     /// A connection that arrived is gone.
@@ -135,6 +158,8 @@ impl Clients {
                 connections: Arc::default(),
                 requests: AtomicU64::new(0),
                 bytes: AtomicU64::new(0),
+                under_way: AtomicU64::new(0),
+                rate: ByteRate::new(),
                 revoked: AtomicBool::new(false),
             })
         });

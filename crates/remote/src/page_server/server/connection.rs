@@ -14,8 +14,8 @@ use std::time::{Duration, Instant};
 
 /// Bytes that are encrypted ahead of the socket.
 const SEALED_AHEAD: usize = 256 << 10;
-/// Bytes a second at which a reply must be taken.
-const SLOWEST: f64 = 16384.0;
+/// Bytes a second at which a reply must be taken, and a request given.
+pub(super) const SLOWEST: f64 = 16384.0;
 /// Parts of one write.
 const MOST_PARTS: usize = 64;
 

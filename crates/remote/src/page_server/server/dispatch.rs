@@ -1,6 +1,6 @@
 //! From requests to replies.
 
-use super::super::wire::{seed, Hello, Op, Reply, Request, State, WireFault, HEAD, VERSION};
+use super::super::wire::{seed, Hello, Op, Reply, Request, State, WireFault, HEAD, MOST_REQUEST_BODY, VERSION};
 use super::answer::{self, Answer, Reading};
 use super::connection::{Outgoing, Slot, Stage};
 use super::event_loop::{EventLoop, GRACE};
@@ -20,20 +20,28 @@ impl EventLoop {
         let Some(connection) = self.connections.get_mut(&id) else { return };
         let inbox = std::mem::take(&mut connection.inbox);
         let mut rest = &inbox[..];
+        let mut whole = false;
         while let Some((head, after)) = rest.split_first_chunk::<HEAD>() {
             let request = match Request::parse(head) {
                 Ok(request) => request,
                 Err(fault) => return self.breach(id, None, &fault),
             };
+            if request.body as usize > MOST_REQUEST_BODY && !self.may_stage(id) {
+                // Before such a body is taken in.
+                self.shared.counts.refused.fetch_add(1, Relaxed);
+                return self.end_with(id, 0, 0, State::Unauthorized, "this client may not stage files");
+            }
             let Some((body, after)) = after.split_at_checked(request.body as usize) else { break };
             rest = after;
+            whole = true;
             let job = QueuedRequest { request, seed: seed(head, body), body: body.into(), arrived: Instant::now() };
             if !self.request(id, job) {
                 return;
             }
         }
         let Some(connection) = self.connections.get_mut(&id) else { return };
-        connection.partial = (!rest.is_empty()).then(|| connection.partial.unwrap_or_else(Instant::now));
+        let begun = connection.partial.filter(|_| !whole);
+        connection.partial = (!rest.is_empty()).then(|| begun.unwrap_or_else(Instant::now));
         if connection.stage == Stage::Handshake {
             connection.partial = None;
         }
@@ -54,7 +62,8 @@ impl EventLoop {
         self.push(id, Outgoing { head, body, written: 0, answers: None });
         if let Some(connection) = self.connections.get_mut(&id) {
             (connection.stage, connection.since) = (Stage::Ending, Instant::now());
-            self.schedule.remove(id);
+            let staged = self.schedule.remove(id);
+            self.release(staged);
             self.absent.remove(id);
         }
     }
@@ -83,6 +92,9 @@ impl EventLoop {
             return false;
         }
         connection.owed += 1;
+        if let Some(client) = &connection.client {
+            client.under_way.fetch_add(1, Relaxed);
+        }
         connection.owed_bytes += u64::from(job.request.len);
         connection.owed_bodies += job.body.len();
         let before = connection.granted_before.filter(|(_, at)| at.elapsed() < GRACE);
@@ -96,6 +108,7 @@ impl EventLoop {
         }
         match op {
             Op::Read | Op::ReadV | Op::Via | Op::Stat | Op::List => self.schedule.push(id, job, false),
+            op if op.is_staging() => self.stage(id, job),
             Op::Open => self.open(id, job),
             Op::Close => {
                 let state = match self.slot(id, job.request.file) {
@@ -125,9 +138,29 @@ impl EventLoop {
                 self.reply(id, job, Instant::now(), Answer::told(State::Ok, body));
             }
             Op::Ping => self.reply(id, job, Instant::now(), Answer::of(State::Ok)),
-            Op::Hello => {}
+            _ => {}
         }
         self.connections.get(&id).is_some_and(|connection| connection.stage == Stage::Ready)
+    }
+
+    fn may_stage(&self, id: u64) -> bool {
+        let client = self.connections.get(&id).and_then(|connection| connection.client.as_ref());
+        client.is_some_and(|client| self.shared.staging.is_some() && self.shared.clients.may_stage(client))
+    }
+
+    /// Lets a request that stages wait for its turn, if the client may. Its bytes count from now on.
+    fn stage(&mut self, id: u64, job: QueuedRequest) {
+        let refusal = if self.shared.staging.is_none() {
+            "it takes no files: it was started without --staging"
+        } else if !self.may_stage(id) {
+            "the token has no right to stage; it takes one of 'farfield serve --new-token NAME --may-stage'"
+        } else {
+            self.hold(job.staged());
+            return self.schedule.push(id, job, false);
+        };
+        self.shared.counts.refused.fetch_add(1, Relaxed);
+        self.hold(job.staged());
+        self.reply(id, job, Instant::now(), Answer::told(State::Unauthorized, refusal.as_bytes().to_vec()));
     }
 
     fn hello(&mut self, id: u64, job: &QueuedRequest) -> bool {
@@ -201,8 +234,9 @@ impl EventLoop {
             match self.schedule.next(Instant::now(), room) {
                 NextRequest::Request(id, job) => self.run_job(id, job),
                 NextRequest::Wait(time) => return Some(time),
-                NextRequest::Nothing => {
-                    self.starved |= room < super::super::wire::MOST_READ as u32;
+                NextRequest::Nothing => return Some(Duration::MAX),
+                NextRequest::NoRoom => {
+                    self.starved = true;
                     return Some(Duration::MAX);
                 }
             }
@@ -226,6 +260,10 @@ impl EventLoop {
         }
         let charged = answer::bytes_of(&job.request, job.body.len());
         match job.request.op {
+            op if op.is_staging() => {
+                let Some(area) = self.shared.staging.clone() else { return };
+                self.by_reader(id, job, begun, 0, move |_, job| answer::stage(&area, &job.request, &job.body));
+            }
             Op::Stat if !self.shared.files.origins().is_empty() => self.stat_at_origins(id, job, begun, charged),
             Op::Stat => self.by_reader(id, job, begun, charged, |files, job| answer::stat(files, &job.body)),
             Op::List if !self.shared.files.origins().is_empty() => self.list_at_origins(id, job, begun, charged),
@@ -307,6 +345,7 @@ impl EventLoop {
     }
 
     pub(super) fn reply(&mut self, id: u64, job: QueuedRequest, begun: Instant, answer: Answer) {
+        self.release(job.staged());
         match answer.state {
             State::Changed => {
                 self.shared.counts.changed.fetch_add(1, Relaxed);

@@ -4,7 +4,7 @@
 //! the rate there is one loop, whose schedule then sees all clients.
 
 use super::super::wire::{Credits, Reply, State, HEAD, NO_SEQ};
-use super::connection::{Connection, Gone, Outgoing, Slot, Stage};
+use super::connection::{Connection, Gone, Outgoing, Slot, Stage, SLOWEST};
 use super::mailbox::Post;
 use super::schedule::Schedule;
 use super::shared::ServerShared;
@@ -201,6 +201,10 @@ impl EventLoop {
             let address = from.ip().to_canonical();
             if !self.shared.clients.arrive(address) {
                 self.shared.counts.turned_away.fetch_add(1, Relaxed);
+                if self.make_room(address) && self.shared.clients.arrive(address) {
+                    // It takes the place of the other on this loop, whose supply of such connections then lasts.
+                    self.serve(socket, address);
+                }
                 continue;
             }
             self.next_loop = (self.next_loop + 1) % self.shared.mailboxes.len();
@@ -210,6 +214,17 @@ impl EventLoop {
                 self.shared.mailboxes[self.next_loop].post(Post::Accepted(socket, address));
             }
         }
+    }
+
+    /// Closes the oldest connection that has not said HELLO, for one from `address`; whether there was any. So whoever
+    /// only connects keeps nobody out: a client that goes on says HELLO within a round trip or two.
+    fn make_room(&mut self, address: IpAddr) -> bool {
+        let of_address = self.shared.clients.is_full_for(address);
+        let new = |c: &Connection| matches!(c.stage, Stage::Handshake | Stage::Hello);
+        let candidates = self.connections.iter().filter(|(_, c)| new(c) && (!of_address || c.address == address));
+        // Numbers rise.
+        let oldest = candidates.map(|(id, _)| *id).min();
+        oldest.inspect(|id| self.close(*id)).is_some()
     }
 
     /// Leaves those that want to connect in the kernel until the next look at the clocks.
@@ -266,6 +281,7 @@ impl EventLoop {
         if let Some(client) = &connection.client {
             client.bytes.fetch_add(bytes, Relaxed);
             client.requests.fetch_add(answered.len() as u64, Relaxed);
+            client.under_way.fetch_sub(answered.len() as u64, Relaxed);
         }
         connection.owed -= answered.len() as u32;
         connection.owed_bytes -= answered.iter().map(|len| u64::from(*len)).sum::<u64>();
@@ -293,14 +309,21 @@ impl EventLoop {
     /// Watches what the state of a connection needs.
     fn rewatch(&mut self, id: u64) {
         let Some(connection) = self.connections.get(&id) else { return };
-        let reads = connection.stage != Stage::Ending && connection.owed_bodies < MOST_BODIES;
+        let full = connection.owed_bodies > 0 && self.held >= self.memory;
+        let reads = connection.stage != Stage::Ending && connection.owed_bodies < MOST_BODIES && !full;
         let wanted = if reads { IN } else { 0 } | if connection.blocked { OUT } else { 0 };
         if wanted == connection.watched {
             return;
         }
         let watched = self.watch(libc::EPOLL_CTL_MOD, connection.socket.as_raw_fd(), wanted, id);
         match (watched, self.connections.get_mut(&id)) {
-            (Ok(()), Some(connection)) => connection.watched = wanted,
+            (Ok(()), Some(connection)) => {
+                if reads && connection.watched & IN == 0 {
+                    // The rest of a request could not come before.
+                    connection.partial = connection.partial.map(|_| Instant::now());
+                }
+                connection.watched = wanted;
+            }
             _ => self.close(id),
         }
     }
@@ -314,6 +337,19 @@ impl EventLoop {
             connection.owed_bodies -= bytes;
             self.rewatch(id);
         }
+    }
+
+    /// Counts bytes that came against the memory.
+    pub(super) fn hold(&mut self, bytes: usize) {
+        self.held += bytes;
+        self.shared.counts.held.fetch_add(bytes as u64, Relaxed);
+    }
+
+    /// Such bytes are held no longer.
+    pub(super) fn release(&mut self, bytes: usize) {
+        self.held -= bytes;
+        self.freed |= bytes > 0;
+        self.shared.counts.held.fetch_sub(bytes as u64, Relaxed);
     }
 
     /// Queues a reply.
@@ -331,7 +367,11 @@ impl EventLoop {
     /// Ends a connection.
     pub(super) fn close(&mut self, id: u64) {
         let Some(mut connection) = self.connections.remove(&id) else { return };
-        self.schedule.remove(id);
+        if let Some(client) = &connection.client {
+            client.under_way.fetch_sub(connection.owed.into(), Relaxed);
+        }
+        let staged = self.schedule.remove(id);
+        self.release(staged);
         self.absent.remove(id);
         let freed: usize = connection.drain().map(|reply| reply.body.capacity()).sum();
         self.held -= freed;
@@ -359,7 +399,10 @@ impl EventLoop {
         let slow = |c: &Connection| {
             let waits = |since: Instant, most: Duration| now.saturating_duration_since(since) > most;
             let unread = c.owes_bytes() && waits(c.took, patience.reply) || c.is_overdue(now, patience.reply);
-            let partial = c.partial.is_some_and(|since| waits(since, patience.hello));
+            // What has come of a long request buys time for its rest.
+            let more = Duration::from_secs_f64(c.inbox.len() as f64 / SLOWEST);
+            let watched = c.watched & IN != 0;
+            let partial = c.partial.is_some_and(|since| watched && waits(since, patience.hello + more));
             unread
                 || partial
                 || match c.stage {
@@ -386,6 +429,7 @@ impl EventLoop {
                 connection.granted_before = Some((most, if up { before.map_or(now, |(_, at)| at) } else { now }));
                 connection.credits = self.grant;
             }
+            self.shared.grants[self.number].store(self.grant.requests, Relaxed);
             let body = self.grant.bytes();
             self.tell_all(State::Granted, &body);
         }

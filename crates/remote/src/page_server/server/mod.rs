@@ -14,6 +14,7 @@
 //! | `dispatch` | operations |
 //! | `schedule`, `bucket` | whose request is next, rates |
 //! | `answer`, `files`, `names` | bytes of files, and nothing outside of what is served |
+//! | `staging` | files that clients bring |
 //! | `origin`, `origin_requests`, `memory_cache` | files of slower places, kept in memory |
 //! | `readers` | threads that wait for disks |
 //! | `clients` | tokens, limits of connections |
@@ -36,6 +37,7 @@ mod readers;
 mod schedule;
 mod shared;
 mod socket;
+mod staging;
 mod start;
 mod status;
 

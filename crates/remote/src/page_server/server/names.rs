@@ -72,7 +72,8 @@ struct Root {
 }
 
 /// The roots by name.
-pub(super) struct Names(Vec<Root>);
+/// The second is the folder of staged names, which come and go.
+pub(super) struct Names(Vec<Root>, Option<Root>);
 
 /// The reason why a name was not opened.
 #[derive(Copy, Clone, Debug, PartialEq, Eq)]
@@ -118,7 +119,12 @@ impl Names {
             })?;
             roots.push(root);
         }
-        Ok(Self(roots))
+        Ok(Self(roots, None))
+    }
+
+    /// With the names in a folder, except hidden ones.
+    pub(super) fn with_staged(self, folder: OwnedFd) -> Self {
+        Self(self.0, Some(Root { name: String::new(), folder, only: None }))
     }
 
     /// The root and the path below it.
@@ -130,7 +136,10 @@ impl Names {
         if !is_component(first) || rest.is_some_and(|rest| !rest.split('/').all(is_component)) {
             return Err(State::BadName);
         }
-        let root = self.0.iter().find(|root| root.name == first).ok_or(State::Missing)?;
+        let Some(root) = self.0.iter().find(|root| root.name == first) else {
+            let staged = self.1.as_ref().filter(|_| !first.starts_with('.')).ok_or(State::Missing)?;
+            return Ok((staged, CString::new(name).map_err(|_| State::BadName)?));
+        };
         let below = match (&root.only, rest) {
             (Some(file), None) => file.clone(),
             (Some(_), Some(_)) => return Err(State::Missing),
@@ -173,7 +182,15 @@ impl Names {
         if name.is_empty() {
             let kind = |root: &Root| if root.only.is_some() { RemoteKind::File } else { RemoteKind::Folder };
             let size = |root: &Root| self.state(&root.name).map_or(0, |state| state.told().size);
-            return Ok(self.0.iter().map(|root| (kind(root), size(root), root.name.clone())).collect());
+            let mut found: Vec<_> = self.0.iter().map(|root| (kind(root), size(root), root.name.clone())).collect();
+            if let Some(staged) = &self.1 {
+                let folder = staged.at(c".", libc::O_RDONLY | libc::O_DIRECTORY, false).map_err(|e| refused(&e))?;
+                let names = entries(folder, most)?.into_iter();
+                found.extend(
+                    names.filter(|(_, _, name)| !name.starts_with('.') && !self.0.iter().any(|r| r.name == *name)),
+                );
+            }
+            return Ok(found);
         }
         let (root, below) = self.find(name)?;
         let folder = root.at(&below, libc::O_RDONLY | libc::O_DIRECTORY, false).map_err(|e| refused(&e))?;

@@ -4,7 +4,7 @@
 //! client with connections on several event loops has a part of its share on each, so many connections gain nothing. A
 //! line whose socket is full has no turn: its replies wait here, where a demand overtakes them.
 
-use super::super::wire::{Request, Urgency};
+use super::super::wire::{Op, Request, Urgency};
 use super::bucket::Bucket;
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -31,6 +31,15 @@ impl QueuedRequest {
     /// Bytes that it counts.
     pub(super) fn cost(&self) -> u32 {
         self.request.len.max(LEAST_COST).saturating_add(self.request.body)
+    }
+
+    /// Bytes that it brings, which count against the memory of the server from its arrival on.
+    pub(super) fn staged(&self) -> usize {
+        if self.request.op == Op::StagePut {
+            self.body.len()
+        } else {
+            0
+        }
     }
 }
 
@@ -76,6 +85,8 @@ pub(super) enum NextRequest {
     Wait(Duration),
     /// Nothing can be answered now.
     Nothing,
+    /// The next one costs more than there is room for.
+    NoRoom,
 }
 
 impl Schedule {
@@ -111,9 +122,9 @@ impl Schedule {
         self.lines.insert(line, RequestLine { client, queues: Default::default(), stands: [false; 2], open: true });
     }
 
-    /// Forgets a connection and its requests.
-    pub(super) fn remove(&mut self, line: u64) {
-        let Some(gone) = self.lines.remove(&line) else { return };
+    /// Forgets a connection and its requests. Returns the bytes that those brought.
+    pub(super) fn remove(&mut self, line: u64) -> usize {
+        let Some(gone) = self.lines.remove(&line) else { return 0 };
         self.waiting -= gone.queues.iter().map(VecDeque::len).sum::<usize>();
         if let Some(turn) = self.turns.get_mut(&gone.client) {
             turn.lines -= 1;
@@ -122,6 +133,7 @@ impl Schedule {
                 self.ring.retain(|client| *client != gone.client);
             }
         }
+        gone.queues.iter().flatten().map(QueuedRequest::staged).sum()
     }
 
     /// A request waits. `first`: before the others of its line.
@@ -207,7 +219,10 @@ impl Schedule {
                 continue;
             }
             let Some(found) = self.lines.get_mut(&line) else { break };
-            let cost = found.queues[urgency].front().map_or(0, QueuedRequest::cost);
+            let first = found.queues[urgency].front();
+            let cost = first.map_or(0, QueuedRequest::cost);
+            // What brings bytes has its memory already, and gives it back.
+            let needs = if first.is_some_and(|job| job.staged() > 0) { 0 } else { cost };
             if i64::from(cost) > turn.deficit {
                 let all = i64::from(turn.all_lines.load(Relaxed).max(turn.lines).max(1));
                 turn.deficit += (QUANTUM * i64::from(turn.lines) / all).max(1024);
@@ -215,8 +230,8 @@ impl Schedule {
                 skipped = 0;
                 continue;
             }
-            if cost > room {
-                return NextRequest::Nothing;
+            if needs > room {
+                return NextRequest::NoRoom;
             }
             let Some(job) = found.queues[urgency].pop_front() else { break };
             self.waiting -= 1;

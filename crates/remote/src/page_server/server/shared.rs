@@ -5,8 +5,9 @@ use super::counts::Counts;
 use super::files::FileTable;
 use super::mailbox::Mailbox;
 use super::readers::Readers;
+use super::staging::StagingArea;
 use rustls::ServerConfig;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -41,11 +42,14 @@ impl Default for Patience {
 pub(super) struct ServerShared {
     pub(super) files: FileTable,
     pub(super) served: Vec<String>,
+    pub(super) staging: Option<Arc<StagingArea>>,
     pub(super) clients: Clients,
     pub(super) counts: Counts,
     pub(super) readers: Readers,
     pub(super) tls: Option<Arc<ServerConfig>>,
     pub(super) mailboxes: Vec<Mailbox>,
+    /// Requests that each event loop lets a connection have under way.
+    pub(super) grants: Vec<AtomicU32>,
     pub(super) stopping: AtomicBool,
     pub(super) patience: Patience,
     pub(super) memory_limit: usize,

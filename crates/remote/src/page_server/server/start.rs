@@ -3,7 +3,7 @@
 use super::super::secure::{Certificate, CertificateError, TokenHash};
 use super::clients::Clients;
 use super::counts::Counts;
-use super::event_loop::EventLoop;
+use super::event_loop::{EventLoop, GRANT};
 use super::files::FileTable;
 use super::mailbox::{Mailbox, Post};
 use super::memory_cache::MemoryWatch;
@@ -11,11 +11,12 @@ use super::names::Names;
 use super::origin::{OriginOptions, Origins};
 use super::readers::Readers;
 use super::shared::{Patience, ServerShared};
+use super::staging::StagingArea;
 use super::status;
 use std::io;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
@@ -37,6 +38,10 @@ pub struct ServerOptions {
     pub certificate: Option<Certificate>,
     /// Names and hashes of the tokens that are taken. Beyond this machine there must be some.
     pub tokens: Vec<(String, TokenHash)>,
+    /// Folder and most bytes of data that clients stage. Without it no client changes what is served.
+    pub staging: Option<(PathBuf, u64)>,
+    /// The tokens that may stage. Without any tokens, whoever comes may.
+    pub stagers: Vec<TokenHash>,
     /// Most bytes a second, of all clients together.
     pub rate: Option<u64>,
     /// Most bytes a second of a client.
@@ -60,6 +65,8 @@ impl Default for ServerOptions {
             listen: format!("127.0.0.1:{}", super::super::wire::DEFAULT_PORT),
             certificate: None,
             tokens: Vec::new(),
+            staging: None,
+            stagers: Vec::new(),
             rate: None,
             rate_per_client: None,
             memory_limit: 256 << 20,
@@ -118,7 +125,7 @@ impl Server {
     /// [`ServerError::Insecure`] if others could read without TLS and a token; else what a name, the address or the
     /// certificate lacks.
     pub fn start(options: ServerOptions) -> Result<Self, ServerError> {
-        if options.names.is_empty() {
+        if options.names.is_empty() && options.staging.is_none() {
             return Err(ServerError::Options("there is nothing to serve: no name was given".into()));
         }
         let least = super::super::wire::MOST_READ;
@@ -141,7 +148,15 @@ impl Server {
         }
         let tls = options.certificate.as_ref().map(Certificate::server_config).transpose()?;
         let (origins, local) = step("cannot serve", Origins::open(&options.names, &options.origins))?;
-        let names = step("cannot serve", Names::open(&local))?;
+        let mut names = step("cannot serve", Names::open(&local))?;
+        let staging = options.staging.as_ref().map(|(folder, limit)| {
+            let taken = options.names.iter().map(|(name, _)| name.clone()).collect();
+            StagingArea::open(folder, *limit, taken).map(Arc::new)
+        });
+        let staging = step("cannot keep staged data", staging.transpose())?;
+        if let Some(staging) = &staging {
+            names = names.with_staged(step("cannot serve staged data", staging.folder())?);
+        }
         let watch = step("no thread", MemoryWatch::start(origins.cache().clone(), options.origins.host))?;
         let listener = step(format!("cannot listen on {address}"), listen(address))?;
         let address = step("the listening socket has no address", listener.local_addr())?;
@@ -152,14 +167,17 @@ impl Server {
         let loops = loops.min(options.memory_limit / least).max(1);
         let mailboxes = step("no event descriptor", (0..loops).map(|_| Mailbox::new()).collect())?;
         let clients = Clients::new(options.tokens, options.max_connections, options.max_connections_per_address);
+        clients.set_stagers(options.stagers);
         let shared = Arc::new(ServerShared {
             files: FileTable::new(names, origins),
             served: options.names.iter().map(|(name, _)| name.clone()).collect(),
+            staging,
             clients,
             counts: Counts::new(),
             readers: Readers::new(READERS),
             tls,
             mailboxes,
+            grants: (0..loops).map(|_| AtomicU32::new(GRANT.requests)).collect(),
             stopping: AtomicBool::new(false),
             patience: options.patience,
             memory_limit: options.memory_limit,
@@ -207,6 +225,11 @@ impl Server {
     /// Replaces the tokens. Clients whose token is gone are cut at their next request.
     pub fn set_tokens(&self, tokens: Vec<(String, TokenHash)>) {
         self.shared.clients.set_tokens(tokens);
+    }
+
+    /// Replaces the tokens that may stage, at once.
+    pub fn set_stagers(&self, stagers: Vec<TokenHash>) {
+        self.shared.clients.set_stagers(stagers);
     }
 
     /// Stops: no new connections or requests; replies under way are finished within [`Patience::ending`].

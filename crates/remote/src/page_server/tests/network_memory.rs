@@ -5,7 +5,7 @@ use super::support::*;
 use crate::page_server::client::{self, ClientOptions, Credentials, RemotePlace};
 use crate::page_server::server::{HostMemory, OriginOptions, Server, ServerOptions};
 use crate::page_server::wire::*;
-use pager::place::{FileKind, FilePin, FileRef, Place};
+use pager::place::{FileKind, FilePin, FileRef, IndexedExtent, Place};
 use pager::source::ReadClass;
 use pager::PageErrorKind;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use std::time::Duration;
 /// Deadlines of the server's own client, so that tests can wait for them.
 fn register() {
     let options = ClientOptions { network_timeout: Duration::from_secs(1), ..hasty() };
-    let find = move |url: &str| client::find(url, options).map(|place| place as Arc<dyn Place>);
+    let find = move |url: &str| client::place_of(url, options);
     pager::place::register("farfield+tcp", Arc::new(find));
 }
 
@@ -287,12 +287,12 @@ fn an_index_and_its_extent_come_in_one_reply() {
         let server = Server::start(behind(&origin, memory(cache))).unwrap();
         let place = place(&server);
         for _ in 0..2 {
-            let rule = Via { index_offset: 48, index_len: 48, slot: 0, base: 0, from_end: true };
-            let (found, index, extent) = place.via(&far("s"), &rule, 64 << 10).unwrap();
-            assert_eq!((found.extent, index.as_slice()), (Some((70_000, 20_000)), &shard[100_000..]));
-            assert!(extent == shard[70_000..90_000]);
-            let none = place.via(&far("s"), &Via { slot: 16, ..rule }, 64 << 10).unwrap();
-            assert_eq!((none.0.extent, none.2.len()), (None, 0));
+            let wanted = IndexedExtent { index_len: 48, at_end: true, entry: 0, longest: 64 << 10 };
+            let found = indexed(&place, &far("s"), wanted).unwrap();
+            assert_eq!(found.extent, Some((70_000, shard[70_000..90_000].to_vec())));
+            assert!(found.index == shard[100_000..]);
+            let none = indexed(&place, &far("s"), IndexedExtent { entry: 16, ..wanted }).unwrap();
+            assert_eq!(none.extent, None);
         }
         let mut raw = Raw::greeted(server.address(), None);
         raw.open("far/s", 1).unwrap();

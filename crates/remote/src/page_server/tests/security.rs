@@ -9,6 +9,10 @@ use crate::page_server::wire::*;
 use pager::PageErrorKind;
 use std::os::unix::fs::symlink;
 
+fn staged_file() -> StagedFile {
+    StagedFile { name: "staged/a".into(), size: 0, modified_ns: 1 }
+}
+
 /// A request of each operation that would be answered after HELLO.
 fn request_of(op: Op) -> (Request, Vec<u8>) {
     let mut body = Vec::new();
@@ -18,6 +22,10 @@ fn request_of(op: Op) -> (Request, Vec<u8>) {
         Op::Stat => write_names(&mut body, ["data/a"]),
         Op::List => body = b"data".to_vec(),
         Op::ReadV => write_ranges(&mut body, [Range { offset: 0, len: 4 }]),
+        Op::StageBegin => body = write_stage_begin(&staged_file(), false),
+        Op::StagePut => body = write_stage_put(&staged_file(), &[]),
+        Op::StageCommit => body = write_stage_commit(&staged_file(), 0),
+        Op::StagePublish | Op::StageRemove => body = b"kept".to_vec(),
         Op::Via => body = Via { index_offset: 0, index_len: 16, slot: 0, base: 0, from_end: false }.bytes(),
         _ => {}
     }
@@ -34,8 +42,14 @@ fn every_operation_needs_a_token_that_is_taken() {
     let folder = folder();
     std::fs::write(folder.0.join("a"), bytes(1, 100)).unwrap();
     let (good, wrong) = (Token::fresh().unwrap(), Token::fresh().unwrap());
-    let server =
-        Server::start(ServerOptions { tokens: vec![("me".into(), good.hash())], ..options(&folder.0) }).unwrap();
+    let server = Server::start(ServerOptions {
+        tokens: vec![("me".into(), good.hash())],
+        staging: Some((folder.0.join("staged"), 1000)),
+        stagers: vec![good.hash()],
+        ..options(&folder.0)
+    });
+    let server = server.unwrap();
+    std::fs::create_dir(folder.0.join("staged/kept")).unwrap();
     for op in Op::ALL {
         let (request, body) = request_of(*op);
         // Before HELLO, and HELLO without a token.
@@ -256,7 +270,7 @@ fn no_name_leads_outside() {
     assert_eq!(unsafe { libc::mkfifo(pipe.as_ptr(), 0o600) }, 0);
     let server = serve(&served);
     let mut raw = Raw::greeted(server.address(), None);
-    let count = std::env::var("FARFIELD_HOSTILE_NAMES").map_or(1000, |n| n.parse().unwrap());
+    let count = in_soak(1000, 100_000) as u32;
     let (mut rng, mut opened, mut seen) = (Rng(5), 0, std::collections::HashMap::<String, u32>::new());
     for n in 0..count {
         let name = hostile(&mut rng, secret.to_str().unwrap().trim_start_matches('/'));
@@ -279,6 +293,27 @@ fn no_name_leads_outside() {
         }
     }
     assert!(opened > 0, "{seen:?}");
+    // The client's own reading of addresses, which may be quoted, leads nowhere else either.
+    let place = place(&server);
+    let mut got = 0;
+    for n in 0..in_soak(400, 20_000) {
+        let mut name = hostile(&mut rng, secret.to_str().unwrap().trim_start_matches('/'));
+        if n % 2 == 0 {
+            name = name.replace('.', "%2e").replace('/', if n % 4 == 0 { "/" } else { "%2F" });
+        }
+        let path = std::path::PathBuf::from(format!("farfield://host/{name}"));
+        let asked = pager::place::FileRef { path: path.into(), ..file("a") };
+        match read(&place, &asked, 0, 6) {
+            Ok(bytes) => {
+                assert_eq!(bytes, b"public", "{name:?}");
+                got += 1;
+            }
+            Err(kind) => {
+                assert!(!kind.is_network() || matches!(kind, PageErrorKind::Protocol { .. }), "{name:?}: {kind}")
+            }
+        }
+    }
+    assert!(got > 0);
     for (name, state) in [
         ("data/link", State::Link),
         ("data/dir-link/secret", State::Link),

@@ -143,6 +143,29 @@ fn requests_wait_for_memory_and_less_is_granted() {
     assert!(Credits::parse(&again.unwrap().body).is_ok());
 }
 
+/// A client whose line is slow has requests waiting, and the memory is not short for that.
+#[test]
+fn a_slow_line_shrinks_no_credits() {
+    let folder = folder();
+    std::fs::write(folder.0.join("a"), bytes(1, 8 << 20)).unwrap();
+    // Each event loop has room for one of the longest replies.
+    let server = Server::start(ServerOptions { memory_limit: 2 * MOST_READ, ..options(&folder.0) }).unwrap();
+    let mut raw = Raw::greeted(server.address(), None);
+    raw.open("data/a", 0).unwrap();
+    let asked: Vec<u32> = (0..400)
+        .map(|n| raw.send(Request { offset: n * 4096, len: 32 << 10, ..Request::new(Op::Read, 0) }, &[]).unwrap().0)
+        .collect();
+    // Longer than the server's looks at its memory.
+    std::thread::sleep(Duration::from_millis(1200));
+    let status = server.status();
+    assert!(status["clients"][0]["under_way"].as_u64() > Some(50) && status["credits"] == 512, "{status}");
+    for _ in &asked {
+        assert_eq!(raw.receive().unwrap().0.reply.state, State::Ok);
+    }
+    until("nothing is under way", Duration::from_secs(2), || server.status()["clients"][0]["under_way"] == 0);
+    assert!(server.prometheus().contains("farfield_client_requests_under_way{client=\"127.0.0.1\"} 0"));
+}
+
 #[test]
 fn connections_are_limited_by_address_and_in_all() {
     let folder = folder();
@@ -180,42 +203,6 @@ fn a_demand_overtakes_prefetches() {
     assert_eq!((state(cancelled), state(cancel), state(promote)), (State::Cancelled, State::Ok, State::Ok));
     assert_eq!(state(late), State::Late);
     assert!(order[33].queued > Duration::from_millis(100), "{order:?}");
-}
-
-#[test]
-fn a_cold_page_costs_one_round_trip() {
-    let folder = folder();
-    let truth = bytes(1, 10_000);
-    let mut shard = truth.clone();
-    let slot = |at: u64, len: u64| [at.to_le_bytes(), len.to_le_bytes()].concat();
-    shard.extend([slot(100, 5000), slot(u64::MAX, u64::MAX), slot(9000, 2000), slot(99_999, 5)].concat());
-    std::fs::write(folder.0.join("shard"), &shard).unwrap();
-    let server = serve(&folder.0);
-    let mut raw = Raw::greeted(server.address(), None);
-    raw.open("data/shard", 4).unwrap();
-    let mut ask = |number: u32, len: u32| {
-        let via = Via { index_offset: 64, index_len: 64, slot: number * 16, base: 0, from_end: true };
-        raw.ask(Request { file: 4, len, ..Request::new(Op::Via, 0) }, &via.bytes()).unwrap()
-    };
-    let told = ask(0, 10_000);
-    let (found, index, page) = ViaFound::split(&told.body).unwrap();
-    assert_eq!((told.reply.state, found.extent), (State::Ok, Some((100, 5000))));
-    assert!(index == &shard[10_000..] && page == &truth[100..5100]);
-    let told = ask(1, 10_000);
-    assert_eq!(ViaFound::split(&told.body).unwrap().0.extent, None);
-    // An extent that is longer than what was asked for is named, and not sent.
-    let told = ask(0, 1000);
-    let (found, index, page) = ViaFound::split(&told.body).unwrap();
-    assert!(found.extent == Some((100, 5000)) && index.len() == 64 && page.is_empty());
-    assert_eq!(ask(3, 1000).reply.state, State::Short);
-    let (place, shard) = (place(&server), file("shard"));
-    let rule = |number: u32| Via { index_offset: 64, index_len: 64, slot: number * 16, base: 0, from_end: true };
-    let (found, index, page) = place.via(&shard, &rule(0), 10_000).unwrap();
-    assert!(found.extent == Some((100, 5000)) && index.len() == 64 && page == truth[100..5100]);
-    assert!(matches!(place.via(&shard, &rule(3), 10_000), Err(PageErrorKind::Decode(_))));
-    std::fs::write(folder.0.join("shard"), &truth).unwrap();
-    assert!(matches!(place.via(&shard, &rule(0), 10_000), Err(PageErrorKind::Changed { .. })));
-    assert_eq!(place.via(&file("none"), &rule(0), 1000).unwrap_err(), PageErrorKind::Missing);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use super::super::client::{ClientOptions, Credentials, RemotePlace};
 use super::super::secure::{Certificate, Token, Trust};
 use super::super::server::{Server, ServerOptions};
-use pager::place::{FilePin, FileRef, Place};
+use pager::place::{FilePin, FileRef, FoundExtent, IndexedExtent, Place};
 use pager::source::{Buffer, Completion, Read, ReadClass};
 use pager::PageErrorKind;
 use std::path::{Path, PathBuf};
@@ -28,6 +28,15 @@ pub fn folder() -> TempFolder {
     let path = std::env::temp_dir().join(format!("farfield-page-server-{}-{number}", std::process::id()));
     std::fs::create_dir_all(&path).unwrap();
     TempFolder(path)
+}
+
+/// A few in the tests of each change, many in a soak.
+pub fn in_soak(few: u64, many: u64) -> u64 {
+    if std::env::var_os("FARFIELD_SOAK_S").is_some() {
+        many
+    } else {
+        few
+    }
 }
 
 /// A seeded generator.
@@ -164,6 +173,13 @@ pub fn read_as(
 pub fn read(place: &RemotePlace, file: &FileRef, offset: u64, len: usize) -> Result<Vec<u8>, PageErrorKind> {
     let (result, bytes) = read_all(place, file, &[(offset, len)]).remove(0);
     result.map(|()| bytes)
+}
+
+/// An index, and the extent of one of its entries.
+pub fn indexed(place: &RemotePlace, file: &FileRef, wanted: IndexedExtent) -> Result<FoundExtent, PageErrorKind> {
+    let (told, answer) = std::sync::mpsc::channel();
+    assert!(place.indexed(file, &wanted, Box::new(move |found| told.send(found).unwrap())));
+    answer.recv_timeout(Duration::from_secs(10)).unwrap()
 }
 
 /// Waits until something holds.

@@ -6,10 +6,10 @@ use super::limits::{MOST_NAME, MOST_READ};
 const MAGIC: &[u8; 8] = b"farfield";
 
 /// Takes parts of a body in order.
-struct BodyParts<'a>(&'a [u8]);
+pub(super) struct BodyParts<'a>(pub(super) &'a [u8]);
 
 impl<'a> BodyParts<'a> {
-    fn take(&mut self, len: usize) -> Result<&'a [u8], WireFault> {
+    pub(super) fn take(&mut self, len: usize) -> Result<&'a [u8], WireFault> {
         let Some((head, rest)) = self.0.split_at_checked(len) else {
             return Err(WireFault(format!("a body ends {} bytes early", len - self.0.len())));
         };
@@ -23,23 +23,23 @@ impl<'a> BodyParts<'a> {
         Ok(out)
     }
 
-    fn u8(&mut self) -> Result<u8, WireFault> {
+    pub(super) fn u8(&mut self) -> Result<u8, WireFault> {
         self.array::<1>().map(|[byte]| byte)
     }
 
-    fn u16(&mut self) -> Result<u16, WireFault> {
+    pub(super) fn u16(&mut self) -> Result<u16, WireFault> {
         self.array().map(u16::from_le_bytes)
     }
 
-    fn u32(&mut self) -> Result<u32, WireFault> {
+    pub(super) fn u32(&mut self) -> Result<u32, WireFault> {
         self.array().map(u32::from_le_bytes)
     }
 
-    fn u64(&mut self) -> Result<u64, WireFault> {
+    pub(super) fn u64(&mut self) -> Result<u64, WireFault> {
         self.array().map(u64::from_le_bytes)
     }
 
-    fn end(self) -> Result<(), WireFault> {
+    pub(super) fn end(self) -> Result<(), WireFault> {
         match self.0.len() {
             0 => Ok(()),
             more => Err(WireFault(format!("a body has {more} bytes too many"))),
@@ -319,7 +319,7 @@ pub struct Via {
 }
 
 /// Bytes before index and extent in the reply to VIA.
-const FOUND_BYTES: usize = 20;
+pub const FOUND_BYTES: usize = 20;
 /// The place of an extent that was never written.
 const NOTHING: u64 = u64::MAX;
 

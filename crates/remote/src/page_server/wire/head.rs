@@ -1,6 +1,6 @@
 //! Heads of 32 bytes.
 
-use super::limits::{MOST_READ, MOST_REQUEST_BODY, MOST_TOLD};
+use super::limits::{MOST_READ, MOST_REQUEST_BODY, MOST_STAGE_BODY, MOST_TOLD};
 use std::time::Duration;
 
 /// Bytes of a head.
@@ -64,6 +64,18 @@ codes! {
         Ping = 11,
         /// Forgets the number of a file.
         Close = 12,
+        /// Bytes that can be staged. Answer: [`StageRoom`](super::StageRoom).
+        StageRoom = 13,
+        /// Begins a staged file, or goes on with it. Answer: [`StageProgress`](super::StageProgress).
+        StageBegin = 14,
+        /// Bytes of a staged file.
+        StagePut = 15,
+        /// The end of a staged file: it is read back and compared. Answer: [`StageProgress`](super::StageProgress).
+        StageCommit = 16,
+        /// Serves the staged files of a dataset.
+        StagePublish = 17,
+        /// Removes a staged dataset.
+        StageRemove = 18,
     }
 }
 
@@ -108,6 +120,10 @@ codes! {
         Ending = 17,
         /// There is no waiting request of that number.
         NotWaiting = 18,
+        /// There is no room for staged bytes. The reason follows.
+        Full = 19,
+        /// A staged file does not go on like this. The reason follows.
+        Unfit = 20,
         /// The origin of the file failed, not this server. What it said follows.
         OriginFailed = 30,
         /// The origin of the name cannot do this. The reason follows.
@@ -171,6 +187,21 @@ fn long(bytes: &[u8], at: usize) -> u64 {
     u64::from(word(bytes, at)) | u64::from(word(bytes, at + 4)) << 32
 }
 
+impl Op {
+    /// Whether it changes what is served, or tells who may.
+    pub fn is_staging(self) -> bool {
+        matches!(
+            self,
+            Self::StageRoom
+                | Self::StageBegin
+                | Self::StagePut
+                | Self::StageCommit
+                | Self::StagePublish
+                | Self::StageRemove
+        )
+    }
+}
+
 impl Request {
     /// A request without range or body.
     pub fn new(op: Op, seq: u32) -> Self {
@@ -209,7 +240,8 @@ impl Request {
             deadline_ms: word(head, 24),
             body: word(head, 28),
         };
-        if request.body as usize > MOST_REQUEST_BODY {
+        let most = if request.op == Op::StagePut { MOST_STAGE_BODY } else { MOST_REQUEST_BODY };
+        if request.body as usize > most {
             return Err(WireFault(format!("a request claims a body of {} bytes", request.body)));
         }
         if request.len as usize > MOST_READ {

@@ -11,18 +11,26 @@
 //! |---|---|
 //! | `head` | heads, operations, states of replies |
 //! | `body` | names, versions, ranges, credits |
+//! | `staging` | files that are brought to a server |
 //! | `limits` | longest bodies and names |
 
 mod body;
 mod head;
 mod limits;
+mod staging;
 #[cfg(test)]
 mod tests;
 
 pub use body::{
     read_entries, read_looks, read_names, read_ranges, write_entries, write_names, write_ranges, Credits, Hello, Range,
-    RemoteKind, RemoteStat, Via, ViaFound, STAT_BYTES,
+    RemoteKind, RemoteStat, Via, ViaFound, FOUND_BYTES, STAT_BYTES,
 };
 pub(crate) use head::NO_SEQ;
 pub use head::{seed, Op, Reply, Request, State, Urgency, WireFault, HEAD};
-pub use limits::{ALPN, DEFAULT_PORT, MOST_NAME, MOST_READ, MOST_REQUEST_BODY, MOST_TOLD, VERSION};
+pub use limits::{
+    ALPN, DEFAULT_PORT, MOST_NAME, MOST_READ, MOST_REQUEST_BODY, MOST_STAGED, MOST_STAGE_BODY, MOST_TOLD, VERSION,
+};
+pub use staging::{
+    read_stage_begin, read_stage_commit, read_stage_put, write_stage_begin, write_stage_commit, write_stage_put,
+    StageProgress, StageRoom, StagedFile,
+};

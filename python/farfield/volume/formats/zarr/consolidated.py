@@ -36,7 +36,7 @@ def look(path: str) -> None:
     suffix = "/zarr.json" if is_v3 else ""
     # Arrays that were not copied along are asked for, since their chunks would be taken for chunks that were never written.
     arrays = [f"{key}{suffix}" for key, node in listed.items() if _is_array(key, node)][:_MOST_ASKED]
-    places.prefetch_stats([places.join(path, name) for name in arrays])
+    places.prefetch_stats([places.join(path, name) for name in arrays], first_bytes=False)
     gone = {_node_of(name) for name in arrays if not places.isfile(places.join(path, name))}
     documents = {f"{key}{suffix}": node for key, node in listed.items()}
     kept = {name: json.dumps(node).encode() for name, node in documents.items() if _node_of(name) not in gone}

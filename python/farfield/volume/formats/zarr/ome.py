@@ -149,7 +149,8 @@ def read(
         guessed.append(f"it is the level '{level}' of an image, which {where} shows with all of its levels")
     if not datasets:
         raise DataError(f"{where}: its 'multiscales' name no datasets; write it again with an OME-Zarr writer")
-    prefetch([places.normpath(places.join(where, d["path"])) for d in datasets])
+    with places.asking(label_documents(where)):
+        prefetch([places.normpath(places.join(where, d["path"])) for d in datasets])
     nodes = [_level(where, d["path"]) for d in datasets]
     if any(math.prod(a.shape) < math.prod(b.shape) for a, b in itertools.pairwise(nodes)):
         guessed.append("its levels are not listed from the finest to the coarsest: they are taken in that order")
@@ -389,11 +390,17 @@ def _few(names: Sequence[str]) -> str:
     return ", ".join(names[:shown]) + (f" and {more} more" if more > 0 else "")
 
 
+def label_documents(path: str) -> list[str]:
+    """Documents that may list the label images of an image."""
+    return [os.path.join(path, "labels", name) for name in ("zarr.json", ".zattrs")]
+
+
 def labels_of(path: str) -> list[str]:
     """Folders of the label images of an image."""
     folder = os.path.join(path, "labels")
-    for name in ("zarr.json", ".zattrs"):
-        document = os.path.join(folder, name)
+    documents = label_documents(path)
+    places.prefetch_stats(documents)
+    for document in documents:
         if places.isfile(document):
             found = json_object(document)
             found = found.get("attributes", found)
