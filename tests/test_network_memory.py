@@ -129,7 +129,7 @@ def test_an_origin_that_fails_is_an_error_and_never_a_fill(
         assert eventually(lambda: ff("info", f"{url}/a.nrrd", ok=(0, 5)).returncode == 0, 20)
         web.fault = lambda _: Fault(status=403)
         done = ff("info", f"{url}/volume.zarr", ok=(5,))
-        assert "the origin of 127.0.0.1" in done.stderr and "refuses" in done.stderr, done.stderr
+        assert "the origin of 127.0.0.1" in done.stderr, done.stderr
 
 
 def test_a_folder_outlives_the_server(root: Path, web: WebServer, tmp_path: Path, ff: Command) -> None:
