@@ -17,7 +17,8 @@ import zarr
 import farfield
 import test_places_formats as formats
 from plot3d_files import box, cut, source_of, write
-from remote_servers import use, web_server
+from remote_servers import Fault, use, web_server
+from running import Command, Json
 
 DELAY = 0.04
 
@@ -140,3 +141,39 @@ def test_a_file_that_changes_after_its_first_read_is_refused(tmp_path: Path, mon
         with pytest.raises(farfield.FarfieldError, match="changed"):
             for _ in range(20):
                 assert np.array_equal(ds[:], before)
+
+
+@pytest.mark.parametrize("may_list", [True, False])
+def test_info_says_the_bytes_of_a_bucket(
+    may_list: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ff_json: Json
+) -> None:
+    root = tmp_path / "root"
+    root.mkdir()
+    unsharded(root)
+    sharded(root)
+    with web_server(root, "bucket") as bucket:
+        use(monkeypatch, tmp_path, FARFIELD_NETWORK_CACHE="0", **bucket.env)
+        bucket.fault = lambda asked: None if may_list or "list-type" not in asked.query else Fault(status=403)
+        for name in ("u2.zarr", "u3.zarr", "s.zarr"):
+            here = ff_json("info", root / name)["bytes_disk"]
+            assert ff_json("info", bucket.url(name))["bytes_disk"] == (here if may_list else None)
+    with web_server(root) as web:
+        assert ff_json("info", web.url("u3.zarr"))["bytes_disk"] is None
+
+
+def test_what_a_web_server_cannot_list_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ff: Command, ff_json: Json
+) -> None:
+    use(monkeypatch, tmp_path, FARFIELD_NETWORK_CACHE="0")
+    root = tmp_path / "root"
+    root.mkdir()
+    own_volume(root)
+    (root / "volume.zarr/stranger").write_text("x")
+    assert ff_json("validate", root / "volume.zarr", ok=(1,))["failed"] == 1
+    with web_server(root) as web:
+        found = ff_json("validate", web.url("volume.zarr"))
+        assert found["ok"] and found["not_listed"]
+        assert "were not looked for" in ff("validate", web.url("volume.zarr")).stdout
+    (root / "volume.zarr/stranger").unlink()
+    found = ff_json("validate", root / "volume.zarr")
+    assert found["ok"] and not found["not_listed"]
