@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 from xml.parsers import expat
 
 from farfield.errors import AccessError, DataError
-from farfield.sources import places
+from farfield.sources import places, remote
 
 LONGEST_DOCUMENT = 64 << 20
 """Largest size of a metadata document in bytes; documents are read whole."""
@@ -206,9 +206,10 @@ def _bytes_at_servers(folders: list[str]) -> int | None:
     """The same by lists of servers, folder below folder."""
     from concurrent.futures import ThreadPoolExecutor  # the command line imports this module for its help
 
-    def entries(folder: str) -> list[Any]:
+    def entries(folder: str) -> list[tuple[str, bool, int]]:
         try:
-            return list(places.entries(folder))
+            listed = remote.listing(folder, optional=True)
+            return [(places.join(folder, name), is_folder, size) for name, is_folder, size in listed]
         except DataError:  # a folder of chunks that were never written is not there
             return []
 
@@ -219,9 +220,9 @@ def _bytes_at_servers(folders: list[str]) -> int | None:
             if listed > MOST_FOLDERS:
                 return None
             found = [entry for part in pool.map(places.bound(entries), folders) for entry in part]
-            folders = [entry.path for entry in found if entry.is_dir()]
+            folders = [path for path, is_folder, _ in found if is_folder]
             files += len(found) - len(folders)
             if files > MOST_FILES:
                 return None
-            total += sum(entry.stat().st_size for entry in found if entry.is_file())
+            total += sum(size for _, is_folder, size in found if not is_folder)
     return total
