@@ -17,6 +17,7 @@ import zarr
 
 import farfield
 import test_places_formats as formats
+from farfield_bench.suites.remote_first import sparse_pyramid
 from plot3d_files import box, cut, source_of, write
 from remote_servers import Fault, use, web_server
 from running import Command, Json
@@ -168,3 +169,22 @@ def test_what_a_web_server_cannot_list_is_said(
     (root / "volume.zarr/stranger").unlink()
     found = ff_json("validate", root / "volume.zarr")
     assert found["ok"] and not found["not_listed"]
+
+
+def test_a_picture_of_a_sparse_store_reads_each_page_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ff: Command
+) -> None:
+    """Pages that were never written are made without a read, and do not push the written ones out."""
+    use(monkeypatch, tmp_path, FARFIELD_NETWORK_CACHE="0")
+    root = tmp_path / "root"
+    root.mkdir()
+    sides = sparse_pyramid(root / "s.zarr", 1000, 5, 40)
+    assert sides[-1] <= 64
+    size = ("--size", "640x360", "--memory-limit", "16MiB")
+    ff("render", root / "s.zarr", *size, "-o", tmp_path / "here.png")
+    with web_server(root) as web:
+        web.delay = 0.02
+        ff("render", web.url("s.zarr"), *size, "-o", tmp_path / "there.png")
+        asked = Counter((request.path, request.range) for request in web.requests)
+    assert max(asked.values()) == 1, asked.most_common(4)
+    assert (tmp_path / "there.png").read_bytes() == (tmp_path / "here.png").read_bytes()
