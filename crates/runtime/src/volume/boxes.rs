@@ -12,8 +12,9 @@ use std::time::Instant;
 
 /// Pages of a box in memory at a time take at most one part in this many of the limit.
 const SHARE: u64 = 4;
-/// Most pages of an array that is asked for whole.
+/// Most pages of an array that is asked for whole, and most bytes of them.
 const MOST_AHEAD: u64 = 64;
+const MOST_AHEAD_BYTES: u64 = 4 << 20;
 /// Pages in memory are whole pages of the system, however small they are.
 const FRAME: usize = 4096;
 
@@ -91,7 +92,7 @@ impl Session {
     fn ask_for_small(&self, array: &VolumeArray, step: u32) {
         let (count, limit) = (array.translation.count(), self.pager.ledger().limit());
         let bytes = count.saturating_mul(array.brick.bytes() as u64);
-        if !is_remote(&self.spec.path) || count > MOST_AHEAD || bytes > limit / SHARE {
+        if !is_remote(&self.spec.path) || count > MOST_AHEAD || bytes > MOST_AHEAD_BYTES.min(limit / SHARE) {
             return;
         }
         let pages: Vec<PageId> = (0..count).map(|page| PageId::new(array.id, step, page)).collect();
