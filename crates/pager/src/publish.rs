@@ -134,7 +134,9 @@ impl Pager {
 
     /// Stages an extent again after its read failed, if another try can succeed.
     fn try_again(&self, st: &mut PagerState, active: u32, segment: u32, kind: &PageErrorKind, alone: bool) -> bool {
-        let joined = !alone && !matches!(kind, PageErrorKind::Missing | PageErrorKind::Withdrawn);
+        // What is wrong with a server is not wrong with one of the extents.
+        let of_extent = !kind.ends_run() && !matches!(kind, PageErrorKind::Missing | PageErrorKind::Withdrawn);
+        let joined = !alone && of_extent;
         let Some(a) = st.reads.get_mut(active) else { return false };
         if matches!(kind, PageErrorKind::Withdrawn) && a.error.is_none() {
             // Somebody may have asked for the page since.
