@@ -47,7 +47,7 @@ RUNS = {
         "l.npz",
         lambda root: f"{root}/f.xyz+q={root}/f.q",
     ),
-    "convert": Run("a.nrrd", (), "s.zarr", lambda root: f"{root}/a.nrrd"),
+    "convert": Run("a.nrrd", ("--memory-limit", "6MiB"), "s.zarr", lambda root: f"{root}/a.nrrd"),
 }
 CHANGES: dict[str, Callable[[Path], None]] = {}
 

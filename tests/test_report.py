@@ -247,7 +247,7 @@ def test_an_empty_log() -> None:
 def test_the_page_needs_nothing_else(whole: str) -> None:
     parsed = self_contained(whole)
     text = " ".join(" ".join(parsed.text).split())
-    assert parsed.tags.count("svg") == len(plots(summaries.summary())) == 12
+    assert parsed.tags.count("svg") == len(plots(summaries.summary())) == 14
     assert "Not shown" not in text
     for words in ("What run.events waited for", "farfield trace wing.zarr --kind pathline", "48,000 of 640,000 (8 %)"):
         assert words in text

@@ -233,6 +233,14 @@ fn many_remote_files_are_one_source_of_one_version_each() {
     // Nor is its length told.
     let changed = read_bytes(&*folder, folder.about(3), ABOUT_BYTES);
     assert!(matches!(changed, Err(PageErrorKind::Changed { .. })), "{changed:?}");
+    // A file that was there is not missing, and no fill stands in for it; one that never was is.
+    std::fs::remove_file(dir.0.join("c/4")).unwrap();
+    let gone = |result| matches!(result, Err(PageErrorKind::Changed { is, .. }) if is == "deleted");
+    assert!(gone(read_bytes(&*folder, folder.about(4), ABOUT_BYTES)));
+    assert!(gone(read_bytes(&*folder, folder.index(4), ABOUT_BYTES + END.len)));
+    let missing = read_bytes(&*folder, folder.place(4), 1).unwrap_err();
+    assert!(gone(Err(folder.explain(folder.place(4), missing).1)));
+    assert_eq!(folder.explain(folder.place(7), PageErrorKind::Missing).1, PageErrorKind::Missing);
     // A refused check is not a missing file.
     let fault: mirror::Fault =
         Arc::new(|_| Some(PageErrorKind::Unauthorized { server: "h".into(), message: "403".into() }));
@@ -278,9 +286,9 @@ fn indexes_of_shards_are_read_with_their_state() {
 }
 
 /// Files of one chunk each.
-struct Chunks(u64, PathBuf, usize);
+struct ChunkNames(u64, PathBuf, usize);
 
-impl FileNames for Chunks {
+impl FileNames for ChunkNames {
     fn describe(&self) -> String {
         self.1.display().to_string()
     }
@@ -304,7 +312,7 @@ fn a_file_of_one_chunk_is_read_with_its_state() {
         std::fs::write(dir.0.join(n.to_string()), vec![n; 60 + 10 * usize::from(n)]).unwrap();
     }
     let files = FileSet::new(Backend::Threads, 4).unwrap();
-    let folder = FileSet::folder(&files, Arc::new(Chunks(6, "mirror-chunks://host".into(), 80))).unwrap();
+    let folder = FileSet::folder(&files, Arc::new(ChunkNames(6, "mirror-chunks://host".into(), 80))).unwrap();
     let abouts = || {
         let bytes = read_bytes(&*folder, folder.about(0), 6 * ABOUT_BYTES).unwrap();
         bytes.chunks(ABOUT_BYTES).map(|b| About::parse(b).unwrap()).collect::<Vec<_>>()
