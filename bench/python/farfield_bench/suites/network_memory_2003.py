@@ -185,6 +185,7 @@ def measure(recorder: Recorder) -> None:
             after["origin_reads"] - filled["origin_reads"],
             "==",
             0,
+            right=True,
         )
     if not bounded:
         recorder.note("Without the local disk: its arms need a memory cgroup.")

@@ -43,7 +43,7 @@ impl ServedFile {
 /// All of them.
 pub(super) struct FileTable {
     names: Names,
-    origins: Origins,
+    origins: Arc<Origins>,
     known: Mutex<Known>,
     most_open: usize,
 }
@@ -66,14 +66,14 @@ pub(super) enum Filled {
 
 impl FileTable {
     pub(super) fn new(names: Names, origins: Origins) -> Self {
-        Self { names, origins, known: Mutex::default(), most_open: most_open() }
+        Self { names, origins: Arc::new(origins), known: Mutex::default(), most_open: most_open() }
     }
 
     pub(super) fn names(&self) -> &Names {
         &self.names
     }
 
-    pub(super) fn origins(&self) -> &Origins {
+    pub(super) fn origins(&self) -> &Arc<Origins> {
         &self.origins
     }
 

@@ -28,14 +28,11 @@ impl EventLoop {
         let Some(Ok(found)) = self.shared.files.origins().find(name) else {
             return self.reply(line, job, Instant::now(), Answer::of(State::BadName));
         };
-        let place = self.shared.files.origins().place(&found);
         let (shared, number, begun) = (self.shared.clone(), self.number, Instant::now());
-        let path = PathBuf::from(&found.address);
-        let looked = move |stats| {
-            let answer = Answer::opened(shared.files.origins().open_as(&found, only(stats)));
-            post(&shared, number, Answered { line, job, begun, answer, charged: 0 });
+        let opened = move |file| {
+            post(&shared, number, Answered { line, job, begun, answer: Answer::opened(file), charged: 0 });
         };
-        place.look(vec![path], Box::new(looked));
+        self.shared.files.origins().open_file(found, Box::new(opened));
     }
 
     /// Answers STAT where names may be at origins.

@@ -97,7 +97,7 @@ fn what_many_clients_want_at_once_is_read_once() {
     let origin = Server::start(ServerOptions { rate: Some(16 << 20), ..options(&folder.0) }).unwrap();
     for cache in [0, 64 << 20] {
         let server = Server::start(behind(&origin, memory(cache))).unwrap();
-        let before = reads_of(&origin);
+        let (before, looked) = (reads_of(&origin), count(&origin, "requests.stat"));
         let clients: Vec<Arc<RemotePlace>> =
             (0..8).map(|_| place_at(server.address(), Credentials::default(), ClientOptions::default())).collect();
         std::thread::scope(|scope| {
@@ -111,6 +111,7 @@ fn what_many_clients_want_at_once_is_read_once() {
                 });
             }
         });
+        assert!(count(&origin, "requests.stat") <= looked + 2, "its version was asked once");
         let parts = count(&server, "origin_reads");
         assert_eq!(reads_of(&origin) - before, parts);
         assert_eq!(count(&server, "origin_bytes"), 4 << 20, "cache of {cache}: {parts} reads");
@@ -399,6 +400,21 @@ fn what_cannot_be_an_origin_is_refused() {
         let error = Server::start(options).unwrap_err().to_string();
         assert!(error.contains(said), "{address}: {error}");
     }
+}
+
+#[test]
+fn a_server_that_is_its_own_origin_goes_on() {
+    register();
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let names = vec![("a".to_owned(), format!("farfield+tcp://127.0.0.1:{port}/a").into())];
+    let listen = format!("127.0.0.1:{port}");
+    let server = Server::start(ServerOptions { names, listen, ..ServerOptions::default() }).unwrap();
+    let place = place(&server);
+    let itself = FileRef { path: Path::new("farfield://host/a").into(), base: 0, pin: Arc::new(FilePin::default()) };
+    let failed = read(&place, &itself, 0, 1);
+    assert!(failed.as_ref().is_err_and(PageErrorKind::is_network), "{failed:?}");
+    let mut raw = Raw::greeted(server.address(), None);
+    assert_eq!(raw.ask(Request::new(Op::Ping, 0), &[]).unwrap().reply.state, State::Ok);
 }
 
 #[test]

@@ -221,7 +221,7 @@ impl OriginFile {
 
     /// Bytes that a fetch of ranges holds at most.
     pub(in super::super) fn fetch_bytes(&self, ranges: &[Range]) -> usize {
-        let blocks = |range| (self.blocks(range).count()) * BLOCK;
+        let blocks = |range| self.blocks(range).count() * BLOCK;
         ranges.iter().map(blocks).sum()
     }
 

@@ -40,6 +40,8 @@ pub(in super::super) struct Origins {
     counts: Arc<OriginCounts>,
     disk: Option<Arc<DiskCache>>,
     known: Mutex<KnownFiles>,
+    /// Addresses whose state is being asked, and who waits for it.
+    opening: Mutex<HashMap<String, Vec<WaitsForFile>>>,
     /// Threads that wait for lists, which can take as long as an origin is away.
     listers: Readers,
 }
@@ -52,6 +54,9 @@ struct KnownFiles {
 
 /// A file that was opened, or the state for the client with a message.
 pub(in super::super) type OriginOpened = Result<Arc<OriginFile>, (State, String)>;
+
+/// Receives a file that was opened.
+type WaitsForFile = Box<dyn FnOnce(OriginOpened) + Send>;
 
 /// Names of a folder, or the state for the client with a message.
 type Listed = Result<Vec<(RemoteKind, u64, String)>, (State, String)>;
@@ -118,6 +123,7 @@ impl Origins {
             counts: Arc::default(),
             disk,
             known: Mutex::default(),
+            opening: Mutex::default(),
             listers: Readers::new(LISTERS),
         };
         Ok((this, others))
@@ -193,8 +199,27 @@ impl Origins {
         file.seen_within(TRUSTED).then_some(Ok(file))
     }
 
+    /// Opens a file in the version that the origin says now. Whoever opens it meanwhile gets the same answer.
+    pub(in super::super) fn open_file(self: &Arc<Self>, found: FoundName, then: WaitsForFile) {
+        let mut opening = self.opening.lock().unwrap_or_else(PoisonError::into_inner);
+        let waiting = opening.entry(found.address.clone()).or_default();
+        waiting.push(then);
+        if waiting.len() > 1 {
+            return;
+        }
+        drop(opening);
+        let (this, place, path) = (self.clone(), self.place(&found), PathBuf::from(&found.address));
+        let looked = move |mut stats: Vec<Result<FileStat, PageErrorKind>>| {
+            let stat = stats.pop().unwrap_or_else(|| Err(PageErrorKind::Io("its place gave no answer".into())));
+            let file = this.open_as(&found, stat);
+            let waiting = this.opening.lock().unwrap_or_else(PoisonError::into_inner).remove(&found.address);
+            waiting.into_iter().flatten().for_each(|then| then(file.clone()));
+        };
+        place.look(vec![path], Box::new(looked));
+    }
+
     /// The file of a name whose state the origin said.
-    pub(in super::super) fn open_as(&self, found: &FoundName, stat: Result<FileStat, PageErrorKind>) -> OriginOpened {
+    fn open_as(&self, found: &FoundName, stat: Result<FileStat, PageErrorKind>) -> OriginOpened {
         let stat = stat.map_err(|kind| refusal(&kind))?;
         if stat.kind != FileKind::File {
             return Err((State::NotFile, String::new()));
