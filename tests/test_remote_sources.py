@@ -239,6 +239,10 @@ def test_conversions(server: str, places: Places, ff: Command, tmp_path: Path) -
 def test_validation(server: str, places: Places, ff: Command) -> None:
     for name in ("flows/flow.zarr", "store/volume.zarr"):
         said = [ff("validate", places.source(at, name)).stdout for at in ("here", server)]
+        if server == "http":
+            said[0] += (
+                "files that do not belong to the store were not looked for: its server does not say what its folders hold\n"
+            )
         assert places.plain(said[1]) == places.plain(said[0])
 
 
