@@ -5,7 +5,6 @@ use crate::limits::fetch_error;
 use crate::session::{ProgressWatch, Session};
 use field::error::FieldError;
 use field::volume::VolumeArray;
-use pager::place::is_remote;
 use pager::{Lookup, PageId, Priority, Wake};
 use std::sync::Arc;
 use std::time::Instant;
@@ -87,12 +86,12 @@ impl Session {
         Ok(())
     }
 
-    /// Asks for all pages of a small array at a server: whoever reads one box of it reads others, each in round trips of
-    /// its own.
+    /// Asks for all pages of a small sharded array at a server: whoever reads one box of it reads others, and each page
+    /// behind an index is a round trip of its own.
     fn ask_for_small(&self, array: &VolumeArray, step: u32) {
         let (count, limit) = (array.translation.count(), self.pager.ledger().limit());
         let bytes = count.saturating_mul(array.brick.bytes() as u64);
-        if !is_remote(&self.spec.path) || count > MOST_AHEAD || bytes > MOST_AHEAD_BYTES.min(limit / SHARE) {
+        if array.shards.is_none() || count > MOST_AHEAD || bytes > MOST_AHEAD_BYTES.min(limit / SHARE) {
             return;
         }
         let pages: Vec<PageId> = (0..count).map(|page| PageId::new(array.id, step, page)).collect();
