@@ -125,7 +125,7 @@ def summary(steps: int = 200, zones: int = 4, bins: int = 400) -> Summary:
         "depth": {"mean": 3.84, "max": 4, "limit": 4, "share_at_limit": 0.92},
         "overlap": {"units": steps, "unit": "time steps", "compute_s": 12.0, "reading_s": 40.0, "both_s": 9.0, "neither_s": 2.0,
                     "serial_s": 52.0, "ideal_s": 40.0 + 12.0 / steps, "wall_s": 45.0},
-        "lifelines": lifelines(rng), "frames": [],
+        "lifelines": lifelines(rng), "frames": [], **servers(rng),
         "advice": [
             {"change": "--readers 16", "of": "readers", "from": 4, "to": 16, "predicted_s": 24.0, "saving_s": 21.0,
              "saving_share": 21.0 / 45.0, "why": "as many reads were in flight as may be (4)"},
@@ -134,6 +134,35 @@ def summary(steps: int = 200, zones: int = 4, bins: int = 400) -> Summary:
         ],
         "model": {"predicted_s": 43.0, "measured_s": 45.0, "covers": 1.0},
     }  # fmt: skip
+
+
+PARTS = ("waiting", "again", "line", "queue", "service", "receiving")
+
+
+def servers(rng: random.Random) -> Summary:
+    """Two page servers, and courses of forty reads of them."""
+    means = {
+        "a.example:7207": (2000.0, 30.0, 10_400.0, 3100.0, 240.0, 900.0),
+        "b.example:7207": (900.0, 0.0, 9800.0, 60.0, 210.0, 850.0),
+    }
+    rows = [
+        {"name": name, "reads": 4_500, "bytes": 320 << 20, "unanswered": 2, "connections": 4,
+         "connecting": distribution(4, 11_000.0), "retried": 3, "hedged": 40, "withdrawn": 41,
+         "took": distribution(4_500, sum(of)),
+         "parts": {part: distribution(4_500, mean) for part, mean in zip(PARTS, of, strict=True)}}
+        for name, of in means.items()
+    ]  # fmt: skip
+
+    def parts(name: str, n: int) -> list[float]:
+        again = float(n % 9 == 0)
+        return [
+            rng.uniform(0.5, 1.5) * mean * 1e-6 * (again if part == "again" else 1.0)
+            for part, mean in zip(PARTS, means[name], strict=True)
+        ]
+
+    names = sorted(means) * 20
+    reads = [{"server": name, "begin_s": 22.0 + 0.002 * n, "parts_s": parts(name, n)} for n, name in enumerate(names)]
+    return {"servers": rows, "server_reads": {"parts": list(PARTS), "reads": reads}}
 
 
 def lifelines(rng: random.Random) -> Summary:
@@ -194,7 +223,7 @@ def empty() -> Summary:
         "touched": {"grid": dict(nothing), "solution": dict(nothing)}, "sources": [],
         "depth": {"mean": 0.0, "max": 0, "limit": 0, "share_at_limit": 0.0}, "overlap": {**zeros, "unit": "run"},
         "lifelines": {"window": [0.0, 0.0], "tasks": [], "readers": [], "threads": [], "frames": []}, "frames": [],
-        "advice": [], "model": None,
+        "advice": [], "model": None, "servers": [], "server_reads": {"parts": list(PARTS), "reads": []},
     }  # fmt: skip
 
 

@@ -59,6 +59,11 @@ def in_data(fault: Fault) -> Callable[[Request], Fault | None]:
 FAULTS: dict[str, tuple[Fault, int, str]] = {
     "401": (Fault(401), 5, "401 Unauthorized.*check the address"),
     "403": (Fault(403), 5, "403 Forbidden.*check the address"),
+    "408": (Fault(408), 5, "408 Request Timeout.*(once|times) in"),
+    "416": (Fault(416), 5, "416|has no bytes from"),
+    "502": (Fault(502), 5, "502 Bad Gateway.*(once|times) in"),
+    "504": (Fault(504), 5, "504 Gateway Timeout.*(once|times) in"),
+    "loop": (Fault(302, {"Location": "?again"}), 5, "redirect"),
     "429": (Fault(429, {"Retry-After": "1"}), 5, "429 Too Many Requests.*(once|times) in"),
     "500": (Fault(500), 5, "500 Internal Server Error.*(once|times) in"),
     "503": (Fault(503), 5, "503 Service Unavailable.*(once|times) in"),

@@ -15,6 +15,7 @@ import pytest
 import summaries
 from farfield import cli, report
 from farfield.errors import AccessError, DataError, Interrupted, UsageError
+from farfield.report import servers
 from farfield.report.figures import plots
 from farfield.report.page import page
 from farfield.report.plots import Missing, Plot, png, svg
@@ -119,6 +120,26 @@ def test_the_verdict_says_where_time_went_and_what_would_help() -> None:
     assert str(said).splitlines()[0] == "run.events: farfield trace wing.zarr --kind pathline"
     assert re.search(r"^ +68 % +61\.2 s  waiting for reads$", str(said), re.MULTILINE)
     Page(said._repr_html_())
+
+
+def test_the_waits_of_reads_at_servers_stand_side_by_side(whole: str) -> None:
+    summary = summaries.summary()
+    (line,) = [line for line in verdict(summary).lines if line.startswith("a.example:7207")]
+    assert "4,500 reads of 320.0 MiB, each in 17 ms on average" in line
+    assert "2.0 ms waiting here" in line and "10 ms on the line, 3.1 ms in the server's queue" in line
+    assert "40 also asked elsewhere and 41 withdrawn" in line
+    for row in servers.rows(summary):
+        assert sum(part["total_s"] for part in row["parts"].values()) == pytest.approx(row["time"]["total_s"])
+        assert list(row["parts"]) == list(servers.PARTS)
+    for words in ("Time of a read at each server", "Reads here and at their servers", "90 % at most", "not answered"):
+        assert words in whole
+    # A server that only failed, and one that does not tell its connections.
+    first, second = summary["servers"]
+    second.update(reads=0, took=None, parts=dict.fromkeys(second["parts"]), connections=0)
+    first["connections"] = 0
+    assert any(line == "b.example:7207 answered no read." for line in verdict(summary).lines)
+    text = page(summary)
+    assert "not told" in text and servers.rows(summary)[1]["time"] is None
 
 
 def test_nothing_would_help() -> None:
@@ -226,7 +247,7 @@ def test_an_empty_log() -> None:
 def test_the_page_needs_nothing_else(whole: str) -> None:
     parsed = self_contained(whole)
     text = " ".join(" ".join(parsed.text).split())
-    assert parsed.tags.count("svg") == len(plots(summaries.summary())) == 12
+    assert parsed.tags.count("svg") == len(plots(summaries.summary())) == 14
     assert "Not shown" not in text
     for words in ("What run.events waited for", "farfield trace wing.zarr --kind pathline", "48,000 of 640,000 (8 %)"):
         assert words in text

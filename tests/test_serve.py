@@ -25,6 +25,7 @@ from remote_servers import eventually, free_port, use
 from running import Command, Json, process, start
 
 VALUES = np.arange(24 * 20 * 16, dtype="<u2").reshape(24, 20, 16)
+HEAD = b"NRRD0004\ntype: uint16\ndimension: 3\nsizes: 16 20 24\nendian: little\nencoding: raw\n\n"
 
 
 @pytest.fixture
@@ -32,8 +33,7 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     use(monkeypatch, tmp_path, XDG_STATE_HOME=str(tmp_path / "xdg"))
     made = tmp_path / "data"
     made.mkdir()
-    head = b"NRRD0004\ntype: uint16\ndimension: 3\nsizes: 16 20 24\nendian: little\nencoding: raw\n\n"
-    (made / "a.nrrd").write_bytes(head + VALUES.tobytes())
+    (made / "a.nrrd").write_bytes(HEAD + VALUES.tobytes())
     return made
 
 
@@ -237,3 +237,19 @@ def test_status_as_json_is_complete(root: Path, tmp_path: Path) -> None:
         found = server.status()
         assert {"seconds", "connections", "clients", "tls"} <= found.keys() and json.dumps(found)
         assert "farfield_" in server.metrics()
+
+
+def test_a_page_of_a_shard_comes_with_its_index(store: Path, tmp_path: Path, ff: Command) -> None:
+    """One round trip for the first value of a shard, in a store of a flow and in one of a volume."""
+    (tmp_path / "a.nrrd").write_bytes(HEAD + VALUES.tobytes())
+    ff("convert", tmp_path / "a.nrrd", tmp_path / "volume.zarr")
+    names = [("flow", str(store)), ("volume", str(tmp_path / "volume.zarr"))]
+    with start_server(ServeOptions(names=names, listen="127.0.0.1:0")) as server:
+        for url, (name, path) in zip(server.urls, names, strict=True):
+            with farfield.open(path) as local, farfield.open(url) as far:
+                words = [(1, 1, 1)] if name == "volume" else [next(iter(local.zones)), (1, 1, 1)]
+                asked = server.status()["requests"]
+                assert far.probe_ijk(*words) == local.probe_ijk(*words)
+                now = server.status()["requests"]
+                assert now.get("via", 0) > asked.get("via", 0), name
+                assert now.get("read", 0) == asked.get("read", 0), name

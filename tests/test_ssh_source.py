@@ -6,6 +6,7 @@ import os
 import re
 import shlex
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,7 +14,7 @@ import numpy as np
 import pytest
 
 import farfield
-from farfield.errors import AccessError, UsageError
+from farfield.errors import AccessError, DataError, UsageError
 from farfield.serving import ssh
 from plot3d_files import box, cut, source_of, write
 from remote_servers import eventually, use
@@ -101,6 +102,35 @@ def test_the_same_bits_and_the_server_ends(root: Path, log: Path) -> None:
     (server,) = ssh._LAUNCHED.values()
     server.close()
     assert eventually(lambda: not is_serving(root))
+
+
+def test_tokens_are_where_no_other_process_sees_them(
+    root: Path, log: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """In no argument and no environment of any process of this machine but, as the user set it, this one's."""
+    mine = "7e57" * 16
+    monkeypatch.setenv("FARFIELD_TOKEN", mine)
+    with farfield.open(f"ssh://me@there{root}/f.zarr") as ds:
+        assert ds.zones
+    (server,) = ssh._LAUNCHED.values()
+    secrets = {server._token.encode(), mine.encode()}
+    looked = 0
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit() or int(entry.name) in (os.getpid(), os.getppid()):
+            continue
+        try:
+            seen = (entry / "cmdline").read_bytes() + (entry / "environ").read_bytes()
+        except OSError:
+            continue
+        looked += b"--for-parent" in seen
+        assert not any(secret in seen for secret in secrets), entry
+    assert looked and not any(secret in log.read_bytes() for secret in secrets)
+    # Nor in what the server keeps, or what either end says.
+    kept = [path for path in Path(tempfile.gettempdir()).glob("farfield-serve-*/*") if path.is_file()]
+    assert kept and not any(secret in path.read_bytes() for path in kept for secret in secrets)
+    with pytest.raises(DataError) as failed:
+        farfield.open(f"ssh://me@there{root}/none.zarr")
+    assert server._token not in str(failed.value) + repr(server) + repr(failed.value)
 
 
 def test_the_command_line(root: Path, log: Path, tmp_path: Path) -> None:

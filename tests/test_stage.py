@@ -6,6 +6,7 @@ import itertools
 import json
 import os
 import random
+import signal
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -23,10 +24,10 @@ from farfield.serving.dataset_files import files_of
 from farfield.serving.server import parse_staging
 from farfield.serving.staging import parse_destination, remove, stage
 from plot3d_files import box, write
-from remote_servers import free_port, use, web_server
+from remote_servers import eventually, free_port, use, web_server
 from running import Command, Json, start
 
-KILLS = int(os.environ.get("FARFIELD_CASES", "5"))
+KILLS = 50 if "FARFIELD_SOAK_S" in os.environ else 5
 """Ends of `farfield stage` by kill -9; 50 in the long form."""
 STEPS = 3
 
@@ -107,8 +108,14 @@ def test_a_store_and_a_pair_to_one_server(root: Path, tmp_path: Path, ff: Comman
         assert (tmp_path / "near0" / "alone.xyz").read_bytes() == (root / "grid.xyz").read_bytes()
         listed = tmp_path / "two.txt"
         listed.write_text(f"{root}/sol_0.q\n{root}/sol_2.q\n")
-        found = files_of(f"{root}/grid.xyz+q=@{listed}")
+        two = f"{root}/grid.xyz+q=@{listed}"
+        found = files_of(two)
         assert sorted(name for _, name in found.files) == ["grid.xyz", "sol_0.q", "sol_2.q"]
+        for _ in range(2):
+            done = ff_json("stage", two, f"{base}/two")
+            assert done["source"] == f"{base}/two/grid.xyz+q=@{base}/two/listed-1.txt" and done["files"] == 4
+        assert done["bytes_sent"] == 0
+        same(two, done["source"], steps=(0, 1))
         assert ff_json("stage", "--remove", f"{base}/flow")["removed"] == "flow"
         assert not (tmp_path / "near0" / "flow").exists()
         ff("stage", "--remove", f"{base}/flow", ok=(1,))
@@ -116,7 +123,7 @@ def test_a_store_and_a_pair_to_one_server(root: Path, tmp_path: Path, ff: Comman
 
 def test_replicas_on_three_servers(root: Path, tmp_path: Path) -> None:
     store = root / "flow.zarr"
-    with near(tmp_path, 3) as (_, base):
+    with near(tmp_path, 3) as (servers, base):
         done = stage(store, f"{base}/flow", replicas=2, progress=False)
         held = [below(tmp_path / f"near{n}" / "flow") for n in range(3)]
         for name, content in below(store).items():
@@ -125,6 +132,7 @@ def test_replicas_on_three_servers(root: Path, tmp_path: Path) -> None:
             assert len(copies) == (3 if name.endswith(".json") else 2), name
         assert sum(server["files"] for server in done["servers"]) == sum(map(len, held))
         assert min(server["files"] for server in done["servers"]) > 0
+        same(str(store), done["source"])
         with pytest.raises(UsageError, match="from 1 to 3"):
             stage(store, f"{base}/flow", replicas=4, progress=False)
         # A source that has changed replaces what was staged.
@@ -135,6 +143,9 @@ def test_replicas_on_three_servers(root: Path, tmp_path: Path) -> None:
         name = str(path.relative_to(store))
         times = {(tmp_path / f"near{n}" / "flow" / name).stat().st_mtime_ns for n in range(3) if name in held[n]}
         assert times == {1_500_000_000_000_000_001}
+        same(str(store), done["source"])
+        servers[1].stop()
+        same(str(store), done["source"])
 
 
 def test_from_servers(root: Path, tmp_path: Path) -> None:
@@ -184,6 +195,11 @@ def test_refusals(root: Path, tmp_path: Path, ff: Command) -> None:
         said = ff("stage", store, f"{base}/flow", ok=(1,)).stderr
         assert f"{whole} bytes more are needed there, and {whole - 1} are free" in said
         assert servers[0].status()["staging"]["used"] == 0 and not (tmp_path / "near0" / "flow").exists()
+    with near(tmp_path / "exact", size=str(whole)) as (_, base):
+        for sent in (whole, 0):
+            assert stage(store, f"{base}/flow", progress=False)["bytes_sent"] == sent
+        with pytest.raises(DataError, match="bytes more are needed there, and 0 are free"):
+            stage(root / "grid.xyz", f"{base}/grid", progress=False)
     for text in ("s3://bucket/a", "farfield://a", "farfield://a/b/c", "farfield://a,/b", "farfield://a/.b", "here"):
         with pytest.raises(UsageError):
             parse_destination(text)
@@ -246,19 +262,79 @@ def test_killed_at_many_points(root: Path, tmp_path: Path, ff_json: Json) -> Non
             before = sum(server.status()["staging"]["used"] for server in servers)
             end = time.monotonic() + 20
             while child.poll() is None and time.monotonic() < end:
-                if sum(server.status()["requests"]["stageput"] for server in servers) > sent + random.randrange(1, 30):
+                if sum(server.status()["requests"]["stageput"] for server in servers) > sent + random.randrange(1, 10):
                     break
                 time.sleep(0.005)
             child.kill()
             child.communicate(timeout=30)
             sent = sum(server.status()["requests"]["stageput"] for server in servers)
             assert sum(server.status()["staging"]["used"] for server in servers) >= before
-            assert not any((tmp_path / f"near{n}" / "large").exists() for n in range(2)) or child.returncode == 0
+            assert child.returncode == -signal.SIGKILL
+            assert not any((tmp_path / f"near{n}" / "large").exists() for n in range(2))
         done = ff_json("stage", data, f"{base}/large", "--replicas", 2)
         there = done["bytes_there"]
         for n in range(2):
             assert below(tmp_path / f"near{n}" / "large") == below(data)
     assert there > 0
+
+
+def test_a_source_that_changes(root: Path, tmp_path: Path) -> None:
+    data = root / "large"
+    data.mkdir()
+    for n in range(3):
+        (data / f"part_{n}").write_bytes(bytes([n]) * (3 << 20))
+    os.utime(data / "part_1", ns=(5, 5))
+
+    def change(phase: str, done: float, total: float) -> bool:
+        if phase == "staging" and done > 0:
+            with (data / "part_1").open("r+b") as file:
+                file.write(b"other")
+        return True
+
+    with near(tmp_path) as (_, base):
+        with pytest.raises(DataError, match="part_1: changed while it was read"):
+            stage(data, f"{base}/large", rate="80Mbit", progress=change)
+        assert not (tmp_path / "near0" / "large").exists()
+        assert not list((tmp_path / "near0").rglob("part_1"))
+        # The file of another version begins again.
+        done = stage(data, f"{base}/large", progress=False)
+        assert below(tmp_path / "near0" / "large") == below(data) and done["bytes_sent"] >= 3 << 20
+
+
+def test_volumes(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    values = np.arange(24 * 20 * 16, dtype="<u2").reshape(24, 20, 16)
+    head = "NRRD0004\ntype: uint16\ndimension: 3\nsizes: 16 20 24\nendian: little\nencoding: raw\n"
+    (root / "whole.nrrd").write_bytes(head.encode() + b"\n" + values.tobytes())
+    (root / "apart.nhdr").write_text(f"{head}data file: apart.raw\n\n")
+    (root / "apart.raw").write_bytes(values.tobytes())
+    farfield.convert(root / "whole.nrrd", root / "volume.zarr", progress=False)
+    monkeypatch.chdir(root)
+    with near(tmp_path) as (_, base):
+        for source, name, files, address in (
+            ("whole.nrrd", "a.nrrd", 1, "/a.nrrd"),
+            ("whole.nrrd", "a", 1, "/a/whole.nrrd"),
+            ("apart.nhdr", "b", 2, "/b/apart.nhdr"),
+            ("volume.zarr", "c", None, "/c"),
+        ):
+            done = stage(source, f"{base}/{name}", progress=False)
+            assert done["source"] == base + address and done["files"] == (files or done["files"])
+            with farfield.open(done["source"]) as ds:
+                assert np.array_equal(ds[:], values)
+        with pytest.raises(UsageError, match="one array"):
+            stage("volume.zarr", f"{base}/c", fields=["a"], progress=False)
+        with pytest.raises(UsageError, match="convert"):
+            stage("whole.nrrd", f"{base}/a", steps="0", progress=False)
+
+
+def test_interrupted(root: Path, tmp_path: Path) -> None:
+    (root / "large").mkdir()
+    (root / "large" / "a").write_bytes(bytes(8 << 20))
+    with near(tmp_path) as (servers, base):
+        child = start("stage", root / "large", f"{base}/large", "--rate", "8Mbit")
+        assert eventually(lambda: servers[0].status()["requests"]["stageput"] > 0, 30)
+        child.send_signal(signal.SIGINT)
+        _, err = child.communicate(timeout=10)
+        assert child.returncode == 130 and "the same command goes on" in err
 
 
 def test_a_server_that_is_killed_meanwhile(root: Path, tmp_path: Path) -> None:

@@ -151,7 +151,7 @@ __all__ = [
 __all__ += ["PageServer", "disk_cache_clear", "disk_cache_info", "disk_cache_notice", "flush_disk_cache", "new_token"]
 __all__ += ["server_status", "set_alias", "set_disk_cache", "set_server_credentials", "time_reads"]
 __all__ += ["replay_events", "export_events", "resident_bytes"]
-__all__ += ["FileReader", "Opening", "list_folder", "stat_files"]
+__all__ += ["FileReader", "Opening", "list_folder", "stat_files", "stage_files", "remove_staged"]
 
 __version__: str
 

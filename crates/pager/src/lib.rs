@@ -115,7 +115,7 @@ mod worker;
 pub use charge::Charge;
 pub use counters::Counters;
 pub use error::{PageError, PageErrorKind};
-pub use event::{Did, Event, Observer};
+pub use event::{Did, Event, Observer, ServerStep};
 pub use id::{ArrayId, PageId, SourceId};
 pub use ledger::{ChargeKind, Full, Ledger, CHARGE_KINDS};
 pub use log::{EventLog, EventReader};

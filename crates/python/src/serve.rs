@@ -29,6 +29,7 @@ struct ServeDocument {
     tokens: Vec<(String, String)>,
     /// Folder and most bytes of staged data, and the hashes of tokens that may stage.
     staging: Option<(PathBuf, u64)>,
+    #[serde(default)]
     stagers: Vec<String>,
     rate: Option<u64>,
     rate_per_client: Option<u64>,

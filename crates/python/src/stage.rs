@@ -18,6 +18,7 @@ struct StageDocument {
     replicas: usize,
     rate: Option<u64>,
     memory: u64,
+    #[serde(default)]
     dry_run: bool,
 }
 

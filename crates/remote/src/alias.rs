@@ -1,6 +1,6 @@
 //! Names for folders of another place: `ssh://me@host/data` for the page server that was started there.
 
-use pager::place::{self, Entry, FileRef, Looked, Place, TailRead};
+use pager::place::{self, Entry, ExtentRead, FileRef, IndexedExtent, Looked, Place, TailRead};
 use pager::source::{Completion, Read, ReadForm};
 use pager::PageErrorKind;
 use std::path::{Path, PathBuf};
@@ -90,6 +90,14 @@ impl Place for Alias {
 
     fn promote(&self, tokens: &[u64], done: &Arc<dyn Completion>) {
         self.inner.promote(tokens, done);
+    }
+
+    fn withdraw(&self, tokens: &[u64], done: &Arc<dyn Completion>) {
+        self.inner.withdraw(tokens, done);
+    }
+
+    fn indexed(&self, file: &FileRef, wanted: &IndexedExtent, then: ExtentRead) -> bool {
+        self.inner.indexed(&self.file(file), wanted, then)
     }
 
     fn tail(&self, file: &FileRef, len: usize, then: TailRead) -> Result<(), TailRead> {

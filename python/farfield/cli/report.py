@@ -28,7 +28,8 @@ def register(app: typer.Typer) -> None:
     ) -> int:
         """Write a page on what a run waited for.
 
-        Prints the verdict: where the time went, and what would help. The page needs no other file and no network.
+        Prints the verdict: where the time went, also that of reads at servers, and what would help. The page needs no
+        other file and no network.
         Exit code 3 if the log ends before its run did, or is damaged.
         """
         from farfield.report import write

@@ -191,10 +191,15 @@ def _print_status(common: Common, url: str) -> None:
         f"{url}: up {found['seconds']:,.0f} s, {found['connections']} connections, "
         f"{format_bytes(found['bytes_per_second'])}/s on average; {'TLS' if found['tls'] else 'no TLS'}",
         *(
-            f"  {client['name']}: {client['connections']} connections, {client['requests']:,} requests, "
-            f"{format_bytes(client['bytes'])}"
+            f"  {client['name']}: {client['connections']} connections, {client['requests']:,} requests answered, "
+            f"{client['under_way']:,} under way, {format_bytes(client['bytes'])}, "
+            f"{format_bytes(client['bytes_per_second'])}/s"
             for client in found["clients"]
         ),
+        f"  buffers: {format_bytes(found['held'])} of {format_bytes(found['memory_limit'])}; each connection may have "
+        f"{found['credits']} requests under way",
+        f"  refused: {found['refused']:,} without a token that is taken, {found['turned_away']:,} beyond the limits, "
+        f"{found['faults']:,} for a breach of the protocol, {found['slow']:,} slow or idle",
         *_cache_lines(found),
     ]
     common.show(found, lines)

@@ -52,17 +52,20 @@ def register(app: typer.Typer) -> None:
         if destination is None:
             raise UsageError("give where the data are to go: farfield stage SRC farfield://a,b,c/NAME")
         settings = common.settings()
-        done = staging.stage(
-            source,
-            destination,
-            replicas=replicas,
-            fields=names(fields),
-            steps=steps,
-            rate=rate,
-            memory_limit=memory_limit,
-            dry_run=dry_run,
-            progress=common.progress(settings),
-        )
+        try:
+            done = staging.stage(
+                source,
+                destination,
+                replicas=replicas,
+                fields=names(fields),
+                steps=steps,
+                rate=rate,
+                memory_limit=memory_limit,
+                dry_run=dry_run,
+                progress=common.progress(settings),
+            )
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt("what was sent stays at the servers: the same command goes on") from None
         common.show(done, _lines(done))
 
 
@@ -74,11 +77,12 @@ def _lines(done: Mapping[str, Any]) -> list[str]:
         f"  {server['server']}: {count(server['files'], 'file')}, {format_bytes(server['bytes'])}"
         for server in done["servers"]
     ]
+    hint = f", with FARFIELD_REPLICAS={done['replicas']}" if done["replicas"] > 1 else ""
     if done["dry_run"]:
         return [f"would stage {what}", *servers, f"to open as {done['source']}"]
     return [
         f"staged {what} in {done['seconds']:.1f} s: {format_bytes(done['bytes_sent'])} sent, "
         f"{format_bytes(done['bytes_there'])} there already",
         *servers,
-        f"open it as {done['source']}",
+        f"open it as {done['source']}{hint}",
     ]

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from farfield import _core
 from farfield.errors import Interrupted
+from farfield.report import servers
 from farfield.report.figures import plots
 from farfield.report.page import page
 from farfield.report.plots import Plot, png, svg
@@ -123,6 +124,7 @@ def _write(
         "where": [part.as_dict() for part in said.where],
         "phases": [part.as_dict() for part in said.phases],
         "advice": said.advice,
+        "servers": servers.rows(summary),
         "wall_s": summary["wall_s"],
         "whole": summary["whole"],
         "damaged": summary["damaged"],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from farfield.report import lifelines, paging, reads
+from farfield.report import lifelines, paging, reads, servers
 from farfield.report.amounts import Summary
 from farfield.report.plots import Missing, Plot
 
@@ -25,6 +25,8 @@ def plots(summary: Summary) -> list[Plot | Missing]:
         paging.working_set,
         paging.by_array,
         reads.by_source,
+        servers.parts,
         lifelines.lifelines,
+        servers.lifelines,
     ]
     return [make(summary) for make in makers]

@@ -5,9 +5,10 @@ It follows the light or dark setting of the system; figures take their colours f
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from farfield.report import servers
 from farfield.report.amounts import Summary, command_of, number, percent, plain, seconds
 from farfield.report.figures import plots
 from farfield.report.plots import COLOURS, Missing, Plot, svg
@@ -82,6 +83,7 @@ def page(summary: Summary, said: Verdict | None = None, figures: Iterable[tuple[
         _not_shown(missing),
         _arrays(summary["arrays"]),
         _sources(summary["sources"]),
+        *_servers(summary),
         _conditions(summary),
     ]
     colours = [";".join(f"--{name}:{pair[n]}" for name, pair in COLOURS.items()) for n in (0, 1)]
@@ -278,6 +280,13 @@ def _sources(sources: Sequence[Mapping[str, Any]]) -> str:
     return _folded(
         "Sources", _table(["source", "reads", "bytes", "mean time of a read"], rows, ("name", "n", "n", "n")), len(rows)
     )
+
+
+def _servers(summary: Summary) -> Iterator[str]:
+    for title, heads, rows in servers.tables(summary):
+        names = ("server", "part")
+        cells = [[escaped(cell) for cell in row] for row in rows[:MOST_ROWS]]
+        yield _folded(title, _table(heads, cells, ["name" if head in names else "n" for head in heads]), len(cells))
 
 
 def _conditions(summary: Summary) -> str:

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from farfield.report import servers
 from farfield.report.amounts import Summary, command_of, listed, number, percent, plain, seconds, times
 from farfield.report.verdict_html import fragment
 from farfield.runtime.sizes import count, format_bytes
@@ -107,6 +108,7 @@ def verdict(summary: Summary) -> Verdict:
         *_headline(summary, where, phases),
         *_advice(summary, where),
         *_reading(summary),
+        *servers.sentences(summary),
         *_overlap(summary),
         *_memory(summary, where),
         *_read_ahead(summary),

@@ -1,8 +1,8 @@
 """The files of a dataset: everything that must be at a server before it opens there.
 
->>> files = DatasetFiles.named("data", ["data/wing.xyz", "data/sol_1.q"], "data/wing.xyz+q=data/sol_*.q")
+>>> files = DatasetFiles.named("/data", ["/data/wing.xyz", "/data/sol_1.q"], "/data/wing.xyz+q=/data/sol_*.q")
 >>> files.files, files.address("farfield://host/wing")
-([('data/wing.xyz', 'wing.xyz'), ('data/sol_1.q', 'sol_1.q')], 'farfield://host/wing/wing.xyz+q=farfield://host/wing/sol_*.q')
+([('/data/wing.xyz', 'wing.xyz'), ('/data/sol_1.q', 'sol_1.q')], 'farfield://host/wing/wing.xyz+q=farfield://host/wing/sol_*.q')
 """
 
 from __future__ import annotations
@@ -21,9 +21,6 @@ from farfield.sources.paths import PART
 from farfield.volume.formats.detection import is_volume, split_variable
 from farfield.volume.voxels import describe_source
 
-LIST = "files.txt"
-"""The name of a list of files at the servers."""
-
 
 @dataclass(frozen=True)
 class DatasetFiles:
@@ -33,8 +30,8 @@ class DatasetFiles:
     """Paths or addresses, and names; the name is empty for a dataset that is one file."""
     address: Callable[[str], str] = field(compare=False)
     """The source text at the address of the staged dataset."""
-    lists: tuple[str, ...] = ()
-    """Names of the files of a list, which is staged with them as `LIST`."""
+    lists: dict[str, list[str]] = field(default_factory=dict)
+    """Lists of files that are staged with them, by name: the names of their files."""
     is_file: bool = False
     """Whether the source is one file: a dataset whose name ends as the file's is this file itself."""
 
@@ -42,7 +39,18 @@ class DatasetFiles:
     def named(cls, base: str, paths: Sequence[str], text: str) -> DatasetFiles:
         """Files below a folder. `text`: the source, whose paths are below it, too."""
         names = [(path, places.relpath(path, base)) for path in paths]
-        return cls(names, lambda address: _moved(text, lambda path: f"{address}/{places.relpath(path, base)}"))
+        lists: dict[str, list[str]] = {}
+
+        def moved(path: str, address: str) -> str:
+            if list_files.is_list(path):
+                listed = [places.relpath(_absolute(file), base) for file in list_files.files_of(path)]
+                name = next((name for name in lists if lists[name] == listed), f"listed-{len(lists) + 1}.txt")
+                lists[name] = listed
+                return f"@{address}/{name}"
+            return f"{address}/{places.relpath(_absolute(path), base)}"
+
+        _moved(text, lambda path: moved(path, ""))
+        return cls(names, lambda address: _moved(text, lambda path: moved(path, address)), lists)
 
 
 def ends_alike(dataset: str, file: str) -> bool:
@@ -100,24 +108,19 @@ def _files(text: str, steps: str | None) -> DatasetFiles:
             raise UsageError(f"{text}: --steps is for stores of Zarr and for series of PLOT3D files; convert it first")
         found = _of_volume(text)
     else:
-        found, text = _of_flow(text, steps)
+        found = _of_flow(text, steps)
     paths = list(dict.fromkeys(_below(found)))
     if not paths:
         raise DataError(f"{text}: it has no files")
-    if len(paths) == 1 and path == paths[0]:
+    if len(paths) == 1 and _absolute(path) == paths[0]:
         name = os.path.basename(path)
         suffix = "" if variable is None else f"::{variable}"
 
         def address(at: str) -> str:
             return (at if ends_alike(at, name) else f"{at}/{name}") + suffix
 
-        return DatasetFiles([(path, name)], address, is_file=True)
-    base = _common(paths)
-    if list_files.is_list(text):
-        made = DatasetFiles.named(base, paths, "")
-        listed = tuple(places.relpath(path, base) for path in list_files.files_of(text))
-        return replace(made, lists=listed, address=lambda at: f"@{at}/{LIST}")
-    return DatasetFiles.named(base, paths, text)
+        return DatasetFiles([(paths[0], name)], address, is_file=True)
+    return DatasetFiles.named(_common(paths), paths, text)
 
 
 def _of_volume(text: str) -> list[str]:
@@ -125,12 +128,11 @@ def _of_volume(text: str) -> list[str]:
     return [path for path in described.reads if places.exists(path)]
 
 
-def _of_flow(text: str, steps: str | None) -> tuple[list[str], str]:
-    """Files of a flow, and its text with the chosen ones."""
+def _of_flow(text: str, steps: str | None) -> list[str]:
     source = parse(text, quiet=True)
     if steps is None:
         files = list(source.made_of) or source.reads()
-        return [path for path in files if places.exists(path)], text
+        return [path for path in files if places.exists(path)]
     if source.made_of or len(source.q) < 2:
         raise UsageError(f"{text}: --steps is for stores of Zarr and for series of PLOT3D files; convert it first")
     chosen = chosen_steps(steps, len(source.q))
@@ -144,7 +146,7 @@ def _of_flow(text: str, steps: str | None) -> tuple[list[str], str]:
     )
     if "@" in text:
         raise UsageError(f"{text}: --steps is for patterns; shorten the list of files instead")
-    return [path for path in kept.reads() if places.exists(path)], text
+    return [path for path in kept.reads() if places.exists(path)]
 
 
 def _below(paths: Sequence[str]) -> list[str]:
@@ -155,7 +157,7 @@ def _below(paths: Sequence[str]) -> list[str]:
             found += sorted(places.join(top, name) for top, _, names in places.walk(path) for name in names)
         else:
             found.append(path)
-    return [path if places.is_remote(path) else os.path.abspath(path) for path in found]
+    return [_absolute(path) for path in found]
 
 
 def _common(paths: Sequence[str]) -> str:
@@ -173,15 +175,15 @@ def _common(paths: Sequence[str]) -> str:
     return root + posixpath.commonpath([posixpath.dirname(places.parts(path)[1]) or "/" for path in paths]).rstrip("/")
 
 
+def _absolute(path: str) -> str:
+    return path if places.is_remote(path) else os.path.abspath(places.expanduser(path))
+
+
 def _moved(text: str, move: Callable[[str], str]) -> str:
     """A source text with each of its paths moved."""
-
-    def one(path: str) -> str:
-        return move(path if places.is_remote(path) else os.path.abspath(places.expanduser(path)))
-
     head, *parts = PART.split(text)
     pairs = [part.partition("=") for part in parts]
     file, mark, variable = head.partition("::")
-    if places.is_remote(head) or places.exists(head):
+    if places.is_remote(head) or list_files.is_list(head) or places.exists(head):
         file, mark, variable = head, "", ""
-    return one(file) + mark + variable + "".join(f"+{key}={one(value)}" for key, _, value in pairs)
+    return move(file) + mark + variable + "".join(f"+{key}={move(value)}" for key, _, value in pairs)

@@ -56,6 +56,11 @@ class Target:
         return [*shlex.split(program), *options, *(["-p", port] if port else []), "-T", "--", host, remote]
 
 
+def _environment() -> dict[str, str]:
+    """The environment of ssh: without this process's own token, which is for other servers."""
+    return {name: value for name, value in os.environ.items() if name != "FARFIELD_TOKEN"}
+
+
 def target_of(url: str) -> Target:
     """The host of a URL, and the folder that the server gives: that of the named file or store.
 
@@ -91,7 +96,9 @@ class Launched:
         self._farfield = farfield
         command = target.command(f"{farfield} serve --for-parent files={quoted}")
         try:
-            self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=_environment()
+            )
         except OSError as error:
             raise AccessError(f"{target.name}: ssh cannot be started: {error.strerror}; install OpenSSH") from error
         said = self._first_line()
@@ -133,7 +140,9 @@ class Launched:
         command = [*self.target.command("")[:-1]]
         command.insert(len(command) - 2, "-G")
         try:
-            said = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False).stdout
+            said = subprocess.run(
+                command, capture_output=True, text=True, timeout=10, check=False, env=_environment()
+            ).stdout
         except (OSError, subprocess.TimeoutExpired):
             return plain
         found = [line.split(" ", 1)[1] for line in said.splitlines() if line.startswith("hostname ")]
@@ -175,7 +184,10 @@ class Relay:
 
     def _pass_on(self, made: socket.socket) -> None:
         command = self._target.command(self._command)
-        with made, subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0) as process:
+        process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0, env=_environment()
+        )
+        with made, process:
             if process.stdin is None or process.stdout is None:
                 return
             there = threading.Thread(target=pump, args=(made.fileno(), process.stdin.fileno()), daemon=True)

@@ -14,7 +14,7 @@ from farfield import _core
 from farfield.errors import UsageError
 from farfield.runtime.progress import Report, reporting
 from farfield.runtime.settings import Settings
-from farfield.serving.dataset_files import LIST, DatasetFiles, ends_alike, files_of
+from farfield.serving.dataset_files import DatasetFiles, ends_alike, files_of
 from farfield.serving.server import parse_rate
 
 _SCHEME = "farfield"
@@ -116,9 +116,9 @@ def _named(found: DatasetFiles, name: str, folder: Path) -> list[tuple[str, str]
     files = list(found.files)
     if found.is_file and ends_alike(name, files[0][1]):
         return [(files[0][0], "")]
-    if found.lists:
-        made = folder / LIST
-        made.write_text("".join(f"{file}\n" for file in found.lists), encoding="utf-8")
+    for list_name, listed in found.lists.items():
+        made = folder / list_name
+        made.write_text("".join(f"{file}\n" for file in listed), encoding="utf-8")
         os.utime(made, ns=(_LIST_TIME_NS, _LIST_TIME_NS))
-        files.append((str(made), LIST))
+        files.append((str(made), list_name))
     return files

@@ -48,6 +48,15 @@ pub trait VersionPin: Send + Sync {
     /// # Errors
     /// [`PageErrorKind::Changed`] names both versions.
     fn check(&self, seen: &FileVersion) -> Result<(), PageErrorKind>;
+    /// The error of a file that is missing. One that was there has changed.
+    fn missing(&self) -> PageErrorKind {
+        let was = match (self.expected(), self.size()) {
+            (Some(was), _) => was.to_string(),
+            (None, Some(size)) => format!("a file of {size} bytes"),
+            (None, None) => return PageErrorKind::Missing,
+        };
+        PageErrorKind::Changed { was, is: "deleted".to_owned() }
+    }
 }
 
 /// The pin of one file.

@@ -25,6 +25,11 @@ impl Source for PlaceFile {
         super::shown(&self.file.path)
     }
 
+    fn explain(&self, _: u64, kind: PageErrorKind) -> (String, PageErrorKind) {
+        let kind = if kind == PageErrorKind::Missing { self.file.pin.missing() } else { kind };
+        (self.describe(), kind)
+    }
+
     fn size(&self) -> Result<u64, PageErrorKind> {
         match self.file.pin.expected() {
             Some(version) => Ok(version.size),

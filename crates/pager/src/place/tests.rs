@@ -233,6 +233,14 @@ fn many_remote_files_are_one_source_of_one_version_each() {
     // Nor is its length told.
     let changed = read_bytes(&*folder, folder.about(3), ABOUT_BYTES);
     assert!(matches!(changed, Err(PageErrorKind::Changed { .. })), "{changed:?}");
+    // A file that was there is not missing, and no fill stands in for it; one that never was is.
+    std::fs::remove_file(dir.0.join("c/4")).unwrap();
+    let gone = |result| matches!(result, Err(PageErrorKind::Changed { is, .. }) if is == "deleted");
+    assert!(gone(read_bytes(&*folder, folder.about(4), ABOUT_BYTES)));
+    assert!(gone(read_bytes(&*folder, folder.index(4), ABOUT_BYTES + END.len)));
+    let missing = read_bytes(&*folder, folder.place(4), 1).unwrap_err();
+    assert!(gone(Err(folder.explain(folder.place(4), missing).1)));
+    assert_eq!(folder.explain(folder.place(7), PageErrorKind::Missing).1, PageErrorKind::Missing);
     // A refused check is not a missing file.
     let fault: mirror::Fault =
         Arc::new(|_| Some(PageErrorKind::Unauthorized { server: "h".into(), message: "403".into() }));

@@ -227,8 +227,10 @@ impl Completion for FirstRead {
                 (About::There(size), (size == len as u64).then_some(len))
             }
             Err(PageErrorKind::Short { have, .. }) => (About::There(have), usize::try_from(have).ok()),
-            Err(PageErrorKind::Missing) => (About::Missing, None),
-            Err(kind) => return self.abouts.put(self.part, Err(kind)),
+            Err(kind) => match absent(Some(&*self.pin), kind) {
+                Ok(about) => (about, None),
+                Err(kind) => return self.abouts.put(self.part, Err(kind)),
+            },
         };
         if let Some(len) = whole {
             memory.shorten(len);
@@ -255,7 +257,18 @@ pub(super) fn about_of(
             Ok(About::There(version.size))
         }
         Ok(_) => Ok(About::Unknown(libc::EISDIR)),
-        Err(PageErrorKind::Missing) => Ok(About::Missing),
-        Err(kind) => Err(kind),
+        Err(kind) => absent(Some(&*pins.file(number)), kind),
+    }
+}
+
+/// The answer about a file that could not be read. One that is missing and was there has changed: nothing may stand in
+/// for it.
+pub(super) fn absent(pin: Option<&dyn VersionPin>, kind: PageErrorKind) -> Result<About, PageErrorKind> {
+    match kind {
+        PageErrorKind::Missing => match pin.map_or(PageErrorKind::Missing, VersionPin::missing) {
+            PageErrorKind::Missing => Ok(About::Missing),
+            changed => Err(changed),
+        },
+        other => Err(other),
     }
 }

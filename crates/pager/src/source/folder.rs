@@ -8,7 +8,7 @@
 
 use super::engine::Op;
 use super::file::{FileHandle, FileSet};
-use super::first_reads::{about_of, AboutsRead, FirstReads};
+use super::first_reads::{about_of, absent, AboutsRead, FirstReads};
 use super::indexed::{put, IndexedExtents, WantedEntry};
 use super::threads;
 use super::{Completion, Read, ReadForm, Source};
@@ -271,12 +271,18 @@ impl Folder {
         let end = self.index(number) + (ABOUT_BYTES + index.len) as u64;
         let over = (read.offset + read.len() as u64 > end).then(|| short(end));
         let done = done.clone();
+        let pin = match &self.files {
+            FolderFiles::Local { .. } => None,
+            FolderFiles::Remote { pins, .. } => Some(pins.file(number)),
+        };
         let told = move |found: Result<(u64, Vec<u8>), PageErrorKind>| {
             let (about, mut bytes) = match found {
                 Ok((size, bytes)) if bytes.len() == index.len => (About::There(size), bytes),
                 Ok((size, _)) => (About::There(size), Vec::new()),
-                Err(PageErrorKind::Missing) => (About::Missing, Vec::new()),
-                Err(kind) => return done.complete(read.token, Err(kind)),
+                Err(kind) => match absent(pin.as_deref(), kind) {
+                    Ok(about) => (about, Vec::new()),
+                    Err(kind) => return done.complete(read.token, Err(kind)),
+                },
             };
             bytes.resize(index.len, 0);
             // SAFETY: the buffers are this read's until it is completed, and nothing else writes to them.
@@ -452,6 +458,10 @@ impl Source for Folder {
                 let within = |at: u64| at.saturating_sub(base);
                 PageErrorKind::Short { offset: within(offset), end: within(end), have: within(have) }
             }
+            PageErrorKind::Missing => match &self.files {
+                FolderFiles::Local { .. } => PageErrorKind::Missing,
+                FolderFiles::Remote { pins, .. } => pins.file(number).missing(),
+            },
             other => other,
         };
         (crate::place::shown(&self.names.path(number)), kind)

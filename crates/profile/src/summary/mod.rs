@@ -9,6 +9,7 @@ mod flows;
 mod lifelines;
 mod pages;
 mod scan;
+mod servers;
 mod threads;
 
 use super::model::Recording;
@@ -21,6 +22,7 @@ use pager::replay::Survey;
 use pages::PageSummary;
 use scan::Scan;
 use serde_json::{json, Map, Value};
+use servers::Servers;
 use std::path::Path;
 use threads::Threads;
 
@@ -40,11 +42,13 @@ pub fn summarise(path: &Path, watch: &mut dyn FnMut(&str, f64, f64) -> bool) -> 
     let bins = Bins::over(scan.last_us, BINS);
     let (mut flows, mut pages) = (Flows::new(bins, &scan), PageSummary::new(bins, &scan));
     let (mut threads, mut lifelines) = (Threads::new(bins, &scan), Lifelines::new(&scan));
+    let mut servers = Servers::new(&scan);
     events.each_watched("summing up", watch, &mut |at, thread, event| {
         threads.event(at, thread, event, &flows);
         flows.event(at, event);
         pages.event(at, event);
         lifelines.event(at, thread, event);
+        servers.event(at, event);
     })?;
     flows.end(scan.last_us);
     lifelines.end();
@@ -69,5 +73,6 @@ pub fn summarise(path: &Path, watch: &mut dyn FnMut(&str, f64, f64) -> bool) -> 
         "arrays": pages.arrays(), "history": pages.history(), "steps": pages.steps(), "touched": pages.touched(),
         "sources": flows.sources(), "depth": depth, "advice": advice, "model": model, "overlap": flows.overlap(threads.computing(), &scan),
         "frames": lifelines.frames(), "lifelines": lifelines.json(),
+        "servers": servers.json(), "server_reads": servers.courses(),
     }))
 }

@@ -289,9 +289,6 @@ impl Wanted<'_> {
 
     /// A file that was there is not missing: it changed, and nothing may stand in for it.
     fn missing(&self) -> AttemptFault {
-        match self.target.pin.expected() {
-            Some(was) => PageErrorKind::Changed { was: was.to_string(), is: "deleted".into() }.into(),
-            None => PageErrorKind::Missing.into(),
-        }
+        self.target.pin.missing().into()
     }
 }

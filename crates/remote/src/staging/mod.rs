@@ -6,7 +6,7 @@
 //! dataset; and the dataset appears once all of them are there. What is there already is never sent again.
 //!
 //! *Practice.* [`stage`] plans, asks for room, transfers files by some threads, and publishes. Memory is bounded: a
-//! thread has a block of its file, and a few chunks on their way to each server.
+//! file begins once there is room for a block of it, and for its chunks on their way to each server.
 //!
 //! | module | for |
 //! |---|---|
@@ -27,14 +27,16 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{mpsc, Arc};
 use std::time::{Duration, Instant};
-use transfer::Transfers;
+use transfer::{MemoryShare, Transfers};
 
 /// Interval of looks at the progress.
 const LOOK_EVERY: Duration = Duration::from_millis(80);
-/// Files that are transferred at the same time, for each server.
-const FILES_PER_SERVER: usize = 4;
+/// Files that are transferred at the same time, for each server: a small one takes a few round trips.
+const FILES_PER_SERVER: usize = 16;
 /// Files that are transferred at the same time.
-const MOST_FILES: usize = 16;
+const MOST_FILES: usize = 64;
+/// Bytes of buffers, whatever the limit: more gain nothing.
+const MOST_MEMORY: u64 = 256 << 20;
 
 /// A file of the dataset.
 #[derive(Clone, Debug)]
@@ -246,11 +248,10 @@ fn transfer_all(
     stop: &Arc<AtomicBool>,
     progress: &mut dyn FnMut(&str, f64, f64) -> bool,
 ) -> Result<(), StageError> {
-    let each = transfer::memory_of_file(options.replicas);
-    let by_memory = usize::try_from(options.memory / each).unwrap_or(MOST_FILES);
-    let threads = (targets.len() * FILES_PER_SERVER).min(MOST_FILES).min(by_memory).min(plan.files.len()).max(1);
+    let threads = (targets.len() * FILES_PER_SERVER).min(MOST_FILES).min(plan.files.len()).max(1);
+    let memory = MemoryShare::new(options.memory.min(MOST_MEMORY));
     let rate = options.rate.map(Rate::new);
-    let transfers = Arc::new(Transfers::new(plan.clone(), targets.clone(), rate, stop.clone()));
+    let transfers = Arc::new(Transfers::new(plan.clone(), targets.clone(), rate, memory, stop.clone()));
     let (told, ended) = mpsc::channel();
     for _ in 0..threads {
         let (transfers, told) = (transfers.clone(), told.clone());

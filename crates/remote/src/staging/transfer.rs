@@ -9,20 +9,51 @@ use pager::place::{self, FileReader};
 use pager::PageErrorKind;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
-use std::sync::Arc;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Bytes of a file that are read at once.
 const BLOCK: usize = 1 << 20;
 /// Chunks on their way to a server, for each file.
-const WINDOW: usize = 8;
+const WINDOW: usize = 24;
 /// Refusals of a file without progress after which it fails: each is tried once more.
 const MOST_REFUSALS: u32 = 2;
 
+/// Time until a server that is busy is asked again.
+const BUSY: Duration = Duration::from_millis(20);
+
 /// Bytes of memory for one file: its block as the place has it and here, and each chunk as a body and in the socket's
 /// queue.
-pub(super) fn memory_of_file(replicas: usize) -> u64 {
-    (3 * BLOCK + replicas * WINDOW * 2 * MOST_STAGED) as u64
+fn memory_of(file: &PlannedFile) -> u64 {
+    let most = |bytes: usize| file.staged.size.min(bytes as u64);
+    3 * most(BLOCK) + file.servers.len() as u64 * 2 * most(WINDOW * MOST_STAGED)
+}
+
+/// Memory that files share.
+pub(super) struct MemoryShare {
+    most: u64,
+    held: Mutex<u64>,
+    freed: Condvar,
+}
+
+impl MemoryShare {
+    pub(super) fn new(most: u64) -> Self {
+        Self { most, held: Mutex::new(0), freed: Condvar::new() }
+    }
+
+    /// Waits for so many bytes. With nothing held, any number is given.
+    fn take(&self, bytes: u64) {
+        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        while *held > 0 && *held + bytes > self.most {
+            held = self.freed.wait(held).unwrap_or_else(PoisonError::into_inner);
+        }
+        *held += bytes;
+    }
+
+    fn give_back(&self, bytes: u64) {
+        *self.held.lock().unwrap_or_else(PoisonError::into_inner) -= bytes;
+        self.freed.notify_all();
+    }
 }
 
 /// See the module.
@@ -30,6 +61,7 @@ pub(super) struct Transfers {
     plan: Arc<Plan>,
     targets: Arc<Vec<Target>>,
     rate: Option<Rate>,
+    memory: MemoryShare,
     next: AtomicUsize,
     stop: Arc<AtomicBool>,
 }
@@ -47,15 +79,24 @@ struct Copy<'a> {
 }
 
 impl Transfers {
-    pub(super) fn new(plan: Arc<Plan>, targets: Arc<Vec<Target>>, rate: Option<Rate>, stop: Arc<AtomicBool>) -> Self {
-        Self { plan, targets, rate, next: AtomicUsize::new(0), stop }
+    pub(super) fn new(
+        plan: Arc<Plan>,
+        targets: Arc<Vec<Target>>,
+        rate: Option<Rate>,
+        memory: MemoryShare,
+        stop: Arc<AtomicBool>,
+    ) -> Self {
+        Self { plan, targets, rate, memory, next: AtomicUsize::new(0), stop }
     }
 
     /// Transfers files until there are no more. The first error ends all threads.
     pub(super) fn run(&self) -> Result<(), StageError> {
         while let Some(file) = self.plan.files.get(self.next.fetch_add(1, Relaxed)) {
-            self.go_on()?;
-            if let Err(error) = self.file(file) {
+            let memory = memory_of(file);
+            self.memory.take(memory);
+            let result = self.go_on().and_then(|()| self.file(file));
+            self.memory.give_back(memory);
+            if let Err(error) = result {
                 self.stop.store(true, Relaxed);
                 return Err(error);
             }
@@ -172,6 +213,7 @@ impl Transfers {
     }
 
     fn commit(&self, file: &PlannedFile, copy: &mut Copy<'_>, crc: u32) -> Result<(), StageError> {
+        let mut before = 0;
         loop {
             self.go_on()?;
             match copy.target.place.stage_commit(&file.staged, crc) {
@@ -179,7 +221,8 @@ impl Transfers {
                     copy.complete = true;
                     return Ok(());
                 }
-                Ok(_) => {}
+                Ok(progress) if progress.bytes <= before => std::thread::sleep(BUSY),
+                Ok(progress) => before = progress.bytes,
                 Err(StagingRefusal::Unfit(why)) => {
                     copy.refused = Some(why);
                     return Ok(());

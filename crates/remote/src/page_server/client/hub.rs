@@ -23,6 +23,8 @@ const STACK_BYTES: usize = 256 << 10;
 /// Pauses between attempts to connect.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+/// Time after which a server that was gone is asked again: the pager forgets failures of servers after as long.
+const OUTAGE: Duration = Duration::from_secs(5);
 /// Time without a byte, within a reply that nobody waits for, after which its connection ends.
 const MOST_PAUSE: Duration = Duration::from_millis(200);
 /// Wrong replies to one ask after which the server is not believed.
@@ -38,6 +40,9 @@ pub(super) struct HubState {
     /// Whether the server was ever reached.
     reached: bool,
     last: Option<LinkError>,
+    /// When a read last ended because the server was gone, and its error. The reads of a run come in rounds: for a
+    /// while those that follow end at once, where each round would wait the whole deadline.
+    gone: Option<(Instant, PageErrorKind)>,
     random: u64,
     pub(super) closed: bool,
     pub(super) keeper: bool,
@@ -69,6 +74,7 @@ impl Hub {
             next_try: None,
             reached: false,
             last: None,
+            gone: None,
             random,
             closed: false,
             keeper: false,
@@ -96,6 +102,11 @@ impl Hub {
         if state.closed {
             drop(state);
             return asks.into_iter().for_each(|ask| ask.fail(self.closed_error()));
+        }
+        let gone = state.gone.as_ref().filter(|(at, _)| at.elapsed() < OUTAGE);
+        if let Some(kind) = gone.map(|(_, kind)| kind.clone()) {
+            drop(state);
+            return asks.into_iter().for_each(|ask| ask.fail(kind.clone()));
         }
         for ask in asks {
             self.traffic.begin(ask.bytes);
@@ -229,7 +240,7 @@ impl Hub {
             Ok((stream, credits)) => {
                 link.set_up(&credits);
                 let mut state = self.state();
-                (state.reached, state.next_try) = (true, None);
+                (state.reached, state.next_try, state.gone) = (true, None, None);
                 drop(state);
                 self.pump();
                 let mut receiver = Receiver::new(&stream, link, &self.server);
@@ -399,6 +410,10 @@ impl Hub {
             *queue = stay;
             expired.extend(over);
         }
+        let mut is_gone = !expired.is_empty() && !state.links.iter().any(|link| link.up.load(Relaxed));
+        if is_gone {
+            expired.extend(state.queues.iter_mut().flat_map(std::mem::take));
+        }
         self.queued.fetch_sub(expired.len(), Relaxed);
         let last = state.last.clone();
         let attempts = state.failures;
@@ -412,6 +427,9 @@ impl Hub {
                 Some(LinkError::Slow(_)) => PageErrorKind::TimedOut { server, tried, last: text },
                 _ => PageErrorKind::Unreachable { server, tried, last: text },
             };
+            if std::mem::take(&mut is_gone) {
+                self.state().gone = Some((now, kind.clone()));
+            }
             self.fail(ask, kind);
         }
     }

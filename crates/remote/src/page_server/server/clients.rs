@@ -2,6 +2,7 @@
 
 use super::super::secure::{TokenHash, TokenList};
 use super::super::wire::Hello;
+use super::counts::ByteRate;
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -23,6 +24,9 @@ pub(super) struct Client {
     pub(super) connections: Arc<AtomicU32>,
     pub(super) requests: AtomicU64,
     pub(super) bytes: AtomicU64,
+    /// Requests that wait or are being answered.
+    pub(super) under_way: AtomicU64,
+    pub(super) rate: ByteRate,
     revoked: AtomicBool,
 }
 
@@ -104,6 +108,11 @@ impl Clients {
         true
     }
 
+    /// Whether an address has as many connections as it may have.
+    pub(super) fn is_full_for(&self, address: IpAddr) -> bool {
+        self.present().addresses.get(&address).is_some_and(|count| *count >= self.most_of_address)
+    }
+
     /// A connection that arrived is gone.
     pub(super) fn leave(&self, address: IpAddr, client: Option<&Arc<Client>>) {
         let mut present = self.present();
@@ -149,6 +158,8 @@ impl Clients {
                 connections: Arc::default(),
                 requests: AtomicU64::new(0),
                 bytes: AtomicU64::new(0),
+                under_way: AtomicU64::new(0),
+                rate: ByteRate::new(),
                 revoked: AtomicBool::new(false),
             })
         });

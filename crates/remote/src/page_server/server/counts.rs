@@ -5,6 +5,26 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
+/// Bytes a second: when they were last looked at, the bytes until then, and the rate before.
+pub(super) struct ByteRate(Mutex<(Instant, u64, f64)>);
+
+impl ByteRate {
+    pub(super) fn new() -> Self {
+        Self(Mutex::new((Instant::now(), 0, 0.0)))
+    }
+
+    /// The rate since this was last asked, at least a second ago.
+    pub(super) fn of(&self, bytes: u64) -> f64 {
+        let mut looked = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = Instant::now();
+        let passed = now.saturating_duration_since(looked.0).as_secs_f64();
+        if passed >= 1.0 {
+            *looked = (now, bytes, bytes.saturating_sub(looked.1) as f64 / passed);
+        }
+        looked.2
+    }
+}
+
 macro_rules! counts {
     ($($(#[$doc:meta])* $name:ident: $help:literal),* $(,)?) => {
         /// Counts since the start.
@@ -12,8 +32,7 @@ macro_rules! counts {
             pub(super) begin: Instant,
             requests: [AtomicU64; Op::ALL.len()],
             congestion: Mutex<String>,
-            /// When the rate was last looked at, and the bytes until then.
-            looked: Mutex<(Instant, u64, f64)>,
+            rate: ByteRate,
             $($(#[$doc])* pub(super) $name: AtomicU64),*
         }
 
@@ -23,7 +42,7 @@ macro_rules! counts {
                     begin: Instant::now(),
                     requests: std::array::from_fn(|_| AtomicU64::new(0)),
                     congestion: Mutex::default(),
-                    looked: Mutex::new((Instant::now(), 0, 0.0)),
+                    rate: ByteRate::new(),
                     $($name: AtomicU64::new(0)),*
                 }
             }
@@ -60,15 +79,9 @@ impl Counts {
         *self.congestion.lock().unwrap_or_else(PoisonError::into_inner) = name;
     }
 
-    /// Bytes a second since this was last asked, at least a second ago.
+    /// Bytes a second of all clients.
     pub(super) fn rate(&self) -> f64 {
-        let mut looked = self.looked.lock().unwrap_or_else(PoisonError::into_inner);
-        let (now, bytes) = (Instant::now(), self.bytes.load(Relaxed));
-        let passed = now.saturating_duration_since(looked.0).as_secs_f64();
-        if passed >= 1.0 {
-            *looked = (now, bytes, (bytes - looked.1) as f64 / passed);
-        }
-        looked.2
+        self.rate.of(self.bytes.load(Relaxed))
     }
 
     pub(super) fn congestion(&self) -> String {

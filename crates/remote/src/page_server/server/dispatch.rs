@@ -92,6 +92,9 @@ impl EventLoop {
             return false;
         }
         connection.owed += 1;
+        if let Some(client) = &connection.client {
+            client.under_way.fetch_add(1, Relaxed);
+        }
         connection.owed_bytes += u64::from(job.request.len);
         connection.owed_bodies += job.body.len();
         let before = connection.granted_before.filter(|(_, at)| at.elapsed() < GRACE);
@@ -231,8 +234,9 @@ impl EventLoop {
             match self.schedule.next(Instant::now(), room) {
                 NextRequest::Request(id, job) => self.run_job(id, job),
                 NextRequest::Wait(time) => return Some(time),
-                NextRequest::Nothing => {
-                    self.starved |= room < super::super::wire::MOST_READ as u32;
+                NextRequest::Nothing => return Some(Duration::MAX),
+                NextRequest::NoRoom => {
+                    self.starved = true;
                     return Some(Duration::MAX);
                 }
             }
@@ -262,6 +266,7 @@ impl EventLoop {
             }
             Op::Stat if !self.shared.files.origins().is_empty() => self.stat_at_origins(id, job, begun, charged),
             Op::Stat => self.by_reader(id, job, begun, charged, |files, job| answer::stat(files, &job.body)),
+            Op::List if !self.shared.files.origins().is_empty() => self.list_at_origins(id, job, begun, charged),
             Op::List => {
                 self.by_reader(id, job, begun, charged, |files, job| answer::list(files, &job.body, job.request.file));
             }

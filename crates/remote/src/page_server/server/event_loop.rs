@@ -9,6 +9,7 @@ use super::mailbox::Post;
 use super::schedule::Schedule;
 use super::shared::ServerShared;
 use super::socket;
+use pager::place::Place;
 use std::collections::HashMap;
 use std::io;
 use std::net::{IpAddr, TcpListener, TcpStream};
@@ -53,6 +54,9 @@ pub(super) struct EventLoop {
     /// Requests that wait for an origin which takes no more now, and those that it has.
     pub(super) absent: Schedule,
     pub(super) at_origins: usize,
+    /// The origin that took no more when it was last asked, and whether such a request is being tried again.
+    pub(super) full_origin: Option<Arc<dyn Place>>,
+    pub(super) is_pumping: bool,
     /// Bytes of buffers, and the most that are allowed.
     pub(super) held: usize,
     pub(super) memory: usize,
@@ -85,6 +89,8 @@ impl EventLoop {
             schedule: Schedule::new(shared.rate, shared.rate_per_client),
             absent: Schedule::new(None, None),
             at_origins: 0,
+            full_origin: None,
+            is_pumping: false,
             held: 0,
             memory: shared.memory_limit / shared.mailboxes.len(),
             starved: false,
@@ -195,6 +201,10 @@ impl EventLoop {
             let address = from.ip().to_canonical();
             if !self.shared.clients.arrive(address) {
                 self.shared.counts.turned_away.fetch_add(1, Relaxed);
+                if self.make_room(address) && self.shared.clients.arrive(address) {
+                    // It takes the place of the other on this loop, whose supply of such connections then lasts.
+                    self.serve(socket, address);
+                }
                 continue;
             }
             self.next_loop = (self.next_loop + 1) % self.shared.mailboxes.len();
@@ -204,6 +214,17 @@ impl EventLoop {
                 self.shared.mailboxes[self.next_loop].post(Post::Accepted(socket, address));
             }
         }
+    }
+
+    /// Closes the oldest connection that has not said HELLO, for one from `address`; whether there was any. So whoever
+    /// only connects keeps nobody out: a client that goes on says HELLO within a round trip or two.
+    fn make_room(&mut self, address: IpAddr) -> bool {
+        let of_address = self.shared.clients.is_full_for(address);
+        let new = |c: &Connection| matches!(c.stage, Stage::Handshake | Stage::Hello);
+        let candidates = self.connections.iter().filter(|(_, c)| new(c) && (!of_address || c.address == address));
+        // Numbers rise.
+        let oldest = candidates.map(|(id, _)| *id).min();
+        oldest.inspect(|id| self.close(*id)).is_some()
     }
 
     /// Leaves those that want to connect in the kernel until the next look at the clocks.
@@ -260,6 +281,7 @@ impl EventLoop {
         if let Some(client) = &connection.client {
             client.bytes.fetch_add(bytes, Relaxed);
             client.requests.fetch_add(answered.len() as u64, Relaxed);
+            client.under_way.fetch_sub(answered.len() as u64, Relaxed);
         }
         connection.owed -= answered.len() as u32;
         connection.owed_bytes -= answered.iter().map(|len| u64::from(*len)).sum::<u64>();
@@ -345,6 +367,9 @@ impl EventLoop {
     /// Ends a connection.
     pub(super) fn close(&mut self, id: u64) {
         let Some(mut connection) = self.connections.remove(&id) else { return };
+        if let Some(client) = &connection.client {
+            client.under_way.fetch_sub(connection.owed.into(), Relaxed);
+        }
         let staged = self.schedule.remove(id);
         self.release(staged);
         self.absent.remove(id);
@@ -404,6 +429,7 @@ impl EventLoop {
                 connection.granted_before = Some((most, if up { before.map_or(now, |(_, at)| at) } else { now }));
                 connection.credits = self.grant;
             }
+            self.shared.grants[self.number].store(self.grant.requests, Relaxed);
             let body = self.grant.bytes();
             self.tell_all(State::Granted, &body);
         }

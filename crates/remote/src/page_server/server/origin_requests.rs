@@ -2,7 +2,7 @@
 //! asked for, and the request goes on when a letter says that it came.
 
 use super::super::wire::{read_names, RemoteStat, State, Urgency, STAT_BYTES};
-use super::answer::{Answer, Reading, MOST_NAMES};
+use super::answer::{self, Answer, Reading, MOST_NAMES};
 use super::event_loop::EventLoop;
 use super::files::FileTable;
 use super::mailbox::{Answered, OriginLetter, Post};
@@ -70,14 +70,16 @@ impl EventLoop {
         charged: usize,
         reading: Reading,
     ) {
-        let goes = reading.origin().is_none_or(|file| file.place().room() > 0 || file.is_coming(&reading.wanted().0));
-        if !goes && self.at_origins > 0 {
+        let full = reading.origin().filter(|file| file.place().room() == 0 && !file.is_coming(&reading.wanted().0));
+        if let Some(file) = full.filter(|_| self.at_origins > 0) {
             // Here it is overtaken by demands, and waits for its client's turn.
-            return self.absent.push(line, job, false);
+            self.full_origin = Some(file.place().clone());
+            return self.absent.push(line, job, self.is_pumping);
         }
         self.at_origins += 1;
-        // What comes is held beside the reply until it is copied there.
-        let charged = charged * 2;
+        // What comes is held beside the reply until it is copied there: whole blocks, also for ranges of a byte.
+        let fetched = reading.origin().map_or(0, |file| file.fetch_bytes(&reading.wanted().0));
+        let charged = charged + fetched.max(charged);
         self.charge(charged);
         self.shared.counts.from_origin.fetch_add(1, Relaxed);
         self.fetch(line, job, begun, charged, reading);
@@ -86,14 +88,25 @@ impl EventLoop {
     /// Sends requests that waited to origins, as many as they take.
     pub(super) fn pump_absent(&mut self) {
         while self.absent.waiting() > 0 {
-            let before = self.absent.waiting();
-            let NextRequest::Request(line, job) = self.absent.next(Instant::now(), self.room()) else { return };
-            self.run_job(line, job);
-            if self.absent.waiting() == before {
-                // It waits again.
+            if self.at_origins > 0 && self.full_origin.as_ref().is_some_and(|place| place.room() == 0) {
                 return;
             }
+            self.full_origin = None;
+            let NextRequest::Request(line, job) = self.absent.next(Instant::now(), self.room()) else { return };
+            self.is_pumping = true;
+            self.run_job(line, job);
+            self.is_pumping = false;
         }
+    }
+
+    /// Lists a folder where names may be at origins, which it waits for on a thread of theirs: not on one for disks.
+    pub(super) fn list_at_origins(&mut self, line: u64, job: QueuedRequest, begun: Instant, charged: usize) {
+        self.charge(charged);
+        let (shared, number) = (self.shared.clone(), self.number);
+        self.shared.files.origins().wait_on_thread(move || {
+            let answer = answer::list(&shared.files, &job.body, job.request.file);
+            post(&shared, number, Answered { line, job, begun, answer, charged });
+        });
     }
 
     fn fetch(&mut self, line: u64, job: QueuedRequest, begun: Instant, charged: usize, reading: Reading) {

@@ -66,6 +66,14 @@ impl Readers {
         }
     }
 
+    /// Lets the threads end after their jobs, without waiting for them.
+    pub(super) fn leave(&self) {
+        let mut q = self.shared.queue.lock().unwrap_or_else(PoisonError::into_inner);
+        q.closed = true;
+        q.threads.clear();
+        self.shared.bell.notify_all();
+    }
+
     /// Waits for all jobs and ends the threads.
     pub(super) fn close(&self) {
         let mut q = self.shared.queue.lock().unwrap_or_else(PoisonError::into_inner);

@@ -85,6 +85,8 @@ pub(super) enum NextRequest {
     Wait(Duration),
     /// Nothing can be answered now.
     Nothing,
+    /// The next one costs more than there is room for.
+    NoRoom,
 }
 
 impl Schedule {
@@ -229,7 +231,7 @@ impl Schedule {
                 continue;
             }
             if needs > room {
-                return NextRequest::Nothing;
+                return NextRequest::NoRoom;
             }
             let Some(job) = found.queues[urgency].pop_front() else { break };
             self.waiting -= 1;

@@ -7,7 +7,7 @@ use super::mailbox::Mailbox;
 use super::readers::Readers;
 use super::staging::StagingArea;
 use rustls::ServerConfig;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -48,6 +48,8 @@ pub(super) struct ServerShared {
     pub(super) readers: Readers,
     pub(super) tls: Option<Arc<ServerConfig>>,
     pub(super) mailboxes: Vec<Mailbox>,
+    /// Requests that each event loop lets a connection have under way.
+    pub(super) grants: Vec<AtomicU32>,
     pub(super) stopping: AtomicBool,
     pub(super) patience: Patience,
     pub(super) memory_limit: usize,

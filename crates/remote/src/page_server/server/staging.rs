@@ -21,8 +21,11 @@ use std::collections::HashMap;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+/// Files that are brought to the disk at the same time. More would take the readers from other clients.
+const MOST_COMMITS: usize = 8;
 /// The longest name of a dataset.
 const LONGEST_DATASET: usize = 100;
 /// The longest name between two slashes.
@@ -56,6 +59,8 @@ pub(super) struct StagingArea {
     /// Held while names change. It is taken before a file's own lock, and that before the state's.
     changes: Mutex<()>,
     state: Mutex<AreaState>,
+    /// Commits under way.
+    commits: AtomicUsize,
 }
 
 fn guard<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -137,8 +142,8 @@ impl StagingArea {
             let inside = if name == ".staging" { complete.bytes_below() } else { root.bytes_of(&name) };
             state.used = state.used.saturating_add(inside.map_err(told)?);
         }
-        let (changes, state) = (Mutex::new(()), Mutex::new(state));
-        Ok(Self { root, _hidden: hidden, parts, complete, gone, limit, taken, changes, state })
+        let (changes, state, commits) = (Mutex::new(()), Mutex::new(state), AtomicUsize::new(0));
+        Ok(Self { root, _hidden: hidden, parts, complete, gone, limit, taken, changes, state, commits })
     }
 
     /// The folder, from which staged names are served.
@@ -274,8 +279,19 @@ impl StagingArea {
         held.put(&disk, offset, bytes).map_err(not_taken)
     }
 
-    /// Reads a file back, a part at a time, and makes it one of its dataset if its checksum is that of the source.
+    /// Reads a file back, a part at a time, and makes it one of its dataset if its checksum is that of the source. Nothing
+    /// is done while too many others are at it: the client asks again.
     pub(super) fn commit(&self, file: &StagedFile, crc: u32) -> Result<StageProgress, StageRefusal> {
+        let others = self.commits.fetch_add(1, Relaxed);
+        let result = match others < MOST_COMMITS {
+            true => self.commit_now(file, crc),
+            false => Ok(StageProgress { bytes: 0, complete: false }),
+        };
+        self.commits.fetch_sub(1, Relaxed);
+        result
+    }
+
+    fn commit_now(&self, file: &StagedFile, crc: u32) -> Result<StageProgress, StageRefusal> {
         let key = self.key(&file.name)?;
         let done = StageProgress { bytes: file.size, complete: true };
         let incoming = match self.incoming(&key) {

@@ -3,7 +3,7 @@
 use super::super::secure::{Certificate, CertificateError, TokenHash};
 use super::clients::Clients;
 use super::counts::Counts;
-use super::event_loop::EventLoop;
+use super::event_loop::{EventLoop, GRANT};
 use super::files::FileTable;
 use super::mailbox::{Mailbox, Post};
 use super::memory_cache::MemoryWatch;
@@ -16,7 +16,7 @@ use super::status;
 use std::io;
 use std::net::{SocketAddr, TcpListener, ToSocketAddrs};
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
@@ -177,6 +177,7 @@ impl Server {
             readers: Readers::new(READERS),
             tls,
             mailboxes,
+            grants: (0..loops).map(|_| AtomicU32::new(GRANT.requests)).collect(),
             stopping: AtomicBool::new(false),
             patience: options.patience,
             memory_limit: options.memory_limit,
@@ -250,7 +251,7 @@ impl Server {
         if self.shared.stopping.load(Relaxed) {
             self.shared.readers.close();
             drop(self.watch.lock().unwrap_or_else(PoisonError::into_inner).take());
-            self.shared.files.origins().flush();
+            self.shared.files.origins().end();
         }
     }
 }

@@ -18,6 +18,8 @@ pub(super) fn status(shared: &ServerShared) -> Value {
                 "connections": client.connections.load(Relaxed),
                 "requests": client.requests.load(Relaxed),
                 "bytes": client.bytes.load(Relaxed),
+                "bytes_per_second": client.rate.of(client.bytes.load(Relaxed)),
+                "under_way": client.under_way.load(Relaxed),
             })
         })
         .collect();
@@ -29,6 +31,7 @@ pub(super) fn status(shared: &ServerShared) -> Value {
         "clients": clients,
         "requests": counts.of_ops().collect::<std::collections::BTreeMap<_, _>>(),
         "memory_limit": shared.memory_limit,
+        "credits": credits(shared),
         "congestion_control": counts.congestion(),
     });
     if let Some(fields) = out.as_object_mut() {
@@ -54,6 +57,11 @@ pub(super) fn status(shared: &ServerShared) -> Value {
         fields.insert("bytes_per_second".to_owned(), json!(counts.rate()));
     }
     out
+}
+
+/// The fewest requests that a connection may have under way on any event loop.
+fn credits(shared: &ServerShared) -> u32 {
+    shared.grants.iter().map(|grant| grant.load(Relaxed)).min().unwrap_or(0)
 }
 
 /// The same in the text format of Prometheus.
@@ -92,5 +100,12 @@ pub(super) fn prometheus(shared: &ServerShared) -> String {
     let label = |name: &str| name.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
     let bytes = clients.iter().map(|c| (format!("{{client=\"{}\"}}", label(&c.name)), c.bytes.load(Relaxed))).collect();
     gauge("client_bytes_total", "Bytes of replies by client", "counter", bytes);
+    let of_client = |c: &super::clients::Client| format!("{{client=\"{}\"}}", label(&c.name));
+    let under_way = clients.iter().map(|c| (of_client(c), c.under_way.load(Relaxed))).collect();
+    gauge("client_requests_under_way", "Requests of a client that wait or are being answered", "gauge", under_way);
+    let answered = clients.iter().map(|c| (of_client(c), c.requests.load(Relaxed))).collect();
+    gauge("client_requests_total", "Answered requests by client", "counter", answered);
+    let granted = vec![(String::new(), u64::from(credits(shared)))];
+    gauge("credits", "Requests that a connection may have under way", "gauge", granted);
     out
 }

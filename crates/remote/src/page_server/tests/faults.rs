@@ -17,7 +17,7 @@ fn a_flipped_bit_is_seen_and_healed() {
     let truth = bytes(7, 40_000);
     std::fs::write(folder.0.join("a"), &truth).unwrap();
     let server = serve(&folder.0);
-    let trials = std::env::var("FARFIELD_BIT_FLIPS").map_or(60, |n| n.parse().unwrap());
+    let trials = in_soak(60, 2000);
     let mut rng = Rng(11);
     let ranges: Vec<(u64, usize)> = (0..12).map(|n| (n * 3000, 1000 + n as usize)).collect();
     // Replies of HELLO, OPEN and twelve reads; requests of the same.
@@ -249,6 +249,32 @@ fn a_server_that_is_gone_is_unreachable_by_the_deadline() {
     }
 }
 
+#[test]
+fn an_outage_costs_the_deadline_once() {
+    let folder = folder();
+    let truth = bytes(3, 100_000);
+    std::fs::write(folder.0.join("a"), &truth).unwrap();
+    let server = serve(&folder.0);
+    let address = server.address();
+    let place = place_at(
+        address,
+        Credentials::default(),
+        ClientOptions { network_timeout: Duration::from_millis(600), ..hasty() },
+    );
+    read(&place, &file("a"), 0, 10).unwrap();
+    drop(server);
+    let begin = Instant::now();
+    for n in 0..50 {
+        let result = read(&place, &file("a"), n * 100, 10);
+        assert!(matches!(result, Err(PageErrorKind::Unreachable { .. })), "{result:?}");
+    }
+    assert!(begin.elapsed() < Duration::from_millis(1600), "{:?}", begin.elapsed());
+    // It is asked again after a while.
+    let _server = Server::start(ServerOptions { listen: address.to_string(), ..options(&folder.0) }).unwrap();
+    std::thread::sleep(Duration::from_millis(5100));
+    until("it is read on", Duration::from_secs(8), || read(&place, &file("a"), 0, 10).is_ok_and(|b| b == truth[..10]));
+}
+
 impl crate::page_server::client::RemotePlace {
     fn look_one(&self, name: &str) -> Result<pager::place::FileStat, PageErrorKind> {
         let (told, answer) = std::sync::mpsc::channel();
@@ -276,7 +302,8 @@ fn a_silent_server_is_left() {
     assert!(matches!(result, Err(PageErrorKind::TimedOut { .. })), "{result:?}");
     assert!(begin.elapsed() < Duration::from_secs(5), "{:?}", begin.elapsed());
     proxy.held.store(false, SeqCst);
-    assert!(read(&place, &file, 0, 10).is_ok());
+    // The failure of a server is forgotten after five seconds.
+    until("it is read on", Duration::from_secs(8), || read(&place, &file, 0, 10).is_ok());
 }
 
 #[test]

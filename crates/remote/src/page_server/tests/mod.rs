@@ -1,8 +1,11 @@
 //! Server and client together, over loopback.
 
+mod crowd;
+mod crowds;
 mod faults;
 mod indexed;
 mod network_memory;
+mod nonsense;
 mod proxy;
 mod raw;
 mod security;
@@ -10,5 +13,5 @@ mod serving;
 mod several;
 mod sharing;
 mod staging;
-mod support;
+pub(super) mod support;
 mod urgency;

@@ -20,7 +20,10 @@ pub struct RawReply {
 
 impl Raw {
     pub fn connect(address: SocketAddr) -> Self {
-        let socket = TcpStream::connect(address).unwrap();
+        Self::over(TcpStream::connect(address).unwrap())
+    }
+
+    pub fn over(socket: TcpStream) -> Self {
         socket.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
         socket.set_nodelay(true).unwrap();
         Self { socket, seq: 0 }
@@ -72,10 +75,15 @@ impl Raw {
 
     /// Whether the server has ended the connection.
     pub fn is_ended(&mut self) -> bool {
-        let mut rest = Vec::new();
-        match self.socket.read_to_end(&mut rest) {
-            Ok(_) => true,
-            Err(e) => !matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut),
-        }
+        is_at_end(&mut self.socket)
+    }
+}
+
+/// Whether the other end has ended a connection, which may not be said before the read timeout.
+pub fn is_at_end(socket: &mut TcpStream) -> bool {
+    let mut rest = Vec::new();
+    match socket.read_to_end(&mut rest) {
+        Ok(_) => true,
+        Err(e) => !matches!(e.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut),
     }
 }

@@ -270,7 +270,7 @@ fn no_name_leads_outside() {
     assert_eq!(unsafe { libc::mkfifo(pipe.as_ptr(), 0o600) }, 0);
     let server = serve(&served);
     let mut raw = Raw::greeted(server.address(), None);
-    let count = std::env::var("FARFIELD_HOSTILE_NAMES").map_or(1000, |n| n.parse().unwrap());
+    let count = in_soak(1000, 100_000) as u32;
     let (mut rng, mut opened, mut seen) = (Rng(5), 0, std::collections::HashMap::<String, u32>::new());
     for n in 0..count {
         let name = hostile(&mut rng, secret.to_str().unwrap().trim_start_matches('/'));
@@ -293,6 +293,27 @@ fn no_name_leads_outside() {
         }
     }
     assert!(opened > 0, "{seen:?}");
+    // The client's own reading of addresses, which may be quoted, leads nowhere else either.
+    let place = place(&server);
+    let mut got = 0;
+    for n in 0..in_soak(400, 20_000) {
+        let mut name = hostile(&mut rng, secret.to_str().unwrap().trim_start_matches('/'));
+        if n % 2 == 0 {
+            name = name.replace('.', "%2e").replace('/', if n % 4 == 0 { "/" } else { "%2F" });
+        }
+        let path = std::path::PathBuf::from(format!("farfield://host/{name}"));
+        let asked = pager::place::FileRef { path: path.into(), ..file("a") };
+        match read(&place, &asked, 0, 6) {
+            Ok(bytes) => {
+                assert_eq!(bytes, b"public", "{name:?}");
+                got += 1;
+            }
+            Err(kind) => {
+                assert!(!kind.is_network() || matches!(kind, PageErrorKind::Protocol { .. }), "{name:?}: {kind}")
+            }
+        }
+    }
+    assert!(got > 0);
     for (name, state) in [
         ("data/link", State::Link),
         ("data/dir-link/secret", State::Link),

@@ -5,7 +5,7 @@ use super::support::*;
 use crate::page_server::client::{ClientOptions, Credentials, SeveralServers};
 use crate::page_server::secure::{Fingerprint, Trust};
 use crate::page_server::server::Server;
-use pager::place::{FileRef, Place};
+use pager::place::{FileRef, FoundExtent, IndexedExtent, Place};
 use pager::source::{Buffer, Completion, Read, ReadClass};
 use pager::PageErrorKind;
 use std::net::SocketAddr;
@@ -297,4 +297,57 @@ fn one_of_several_pins_is_enough() {
         matches!(answer, Err(PageErrorKind::Unauthorized { server, .. }) if *server == two.address().to_string()),
         "{answer:?}"
     );
+}
+
+/// The bytes of a shard: an extent of a kilobyte, then an index whose second entry names it.
+fn shard() -> (Vec<u8>, Vec<u8>) {
+    let extent = bytes(9, 1000);
+    let mut shard = [&bytes(8, 77)[..], &extent].concat();
+    for word in [u64::MAX, u64::MAX, 77, 1000] {
+        shard.extend(word.to_le_bytes());
+    }
+    (shard, extent)
+}
+
+fn indexed(place: &SeveralServers, file: &FileRef) -> Result<FoundExtent, PageErrorKind> {
+    let (told, found) = std::sync::mpsc::channel();
+    let wanted = IndexedExtent { index_len: 32, at_end: true, entry: 16, longest: 4000 };
+    assert!(place.indexed(file, &wanted, Box::new(move |answer| told.send(answer).unwrap())));
+    found.recv_timeout(Duration::from_secs(10)).unwrap()
+}
+
+#[test]
+fn an_extent_comes_with_its_index() {
+    let (shard, extent) = shard();
+    let folders = [folder(), folder(), folder()];
+    let servers: Vec<Server> = folders.iter().map(|folder| serve(&folder.0)).collect();
+    let names: Vec<String> = (0..12).map(|n| n.to_string()).collect();
+    for (n, name) in names.iter().enumerate() {
+        let first = folders[n % 3].0.join(name);
+        std::fs::write(&first, &shard).unwrap();
+        copy_with_time(&first, &folders[(n + 1) % 3].0.join(name));
+    }
+    let addresses: Vec<SocketAddr> = servers.iter().map(Server::address).collect();
+    let place = several(&addresses, hasty(), 2);
+    let check = |name: &str, file: &FileRef| {
+        let found = indexed(&place, file).unwrap_or_else(|kind| panic!("{name}: {kind}"));
+        assert_eq!(found.extent, Some((77, extent.clone())), "{name}");
+        assert_eq!(found.index, shard[1077..], "{name}");
+        assert_eq!(file.pin.expected(), Some(found.version));
+    };
+    for name in &names {
+        let file = file(name);
+        check(name, &file);
+        // Where it is known which servers have the file, too.
+        check(name, &file);
+    }
+    assert_eq!(indexed(&place, &file("none")), Err(PageErrorKind::Missing));
+    servers[1].stop();
+    names.iter().for_each(|name| check(name, &file(name)));
+    // Of another version than the one that is wanted.
+    let old = file("0");
+    check("0", &old);
+    std::fs::write(folders[0].0.join("0"), [&shard[..], b"more"].concat()).unwrap();
+    let answer = indexed(&place, &old);
+    assert!(matches!(answer, Err(PageErrorKind::Changed { .. })), "{answer:?}");
 }

@@ -143,6 +143,29 @@ fn requests_wait_for_memory_and_less_is_granted() {
     assert!(Credits::parse(&again.unwrap().body).is_ok());
 }
 
+/// A client whose line is slow has requests waiting, and the memory is not short for that.
+#[test]
+fn a_slow_line_shrinks_no_credits() {
+    let folder = folder();
+    std::fs::write(folder.0.join("a"), bytes(1, 8 << 20)).unwrap();
+    // Each event loop has room for one of the longest replies.
+    let server = Server::start(ServerOptions { memory_limit: 2 * MOST_READ, ..options(&folder.0) }).unwrap();
+    let mut raw = Raw::greeted(server.address(), None);
+    raw.open("data/a", 0).unwrap();
+    let asked: Vec<u32> = (0..400)
+        .map(|n| raw.send(Request { offset: n * 4096, len: 32 << 10, ..Request::new(Op::Read, 0) }, &[]).unwrap().0)
+        .collect();
+    // Longer than the server's looks at its memory.
+    std::thread::sleep(Duration::from_millis(1200));
+    let status = server.status();
+    assert!(status["clients"][0]["under_way"].as_u64() > Some(50) && status["credits"] == 512, "{status}");
+    for _ in &asked {
+        assert_eq!(raw.receive().unwrap().0.reply.state, State::Ok);
+    }
+    until("nothing is under way", Duration::from_secs(2), || server.status()["clients"][0]["under_way"] == 0);
+    assert!(server.prometheus().contains("farfield_client_requests_under_way{client=\"127.0.0.1\"} 0"));
+}
+
 #[test]
 fn connections_are_limited_by_address_and_in_all() {
     let folder = folder();

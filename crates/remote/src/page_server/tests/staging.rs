@@ -4,7 +4,7 @@ use super::raw::Raw;
 use super::support::*;
 use crate::page_server::client::{ClientOptions, Credentials};
 use crate::page_server::secure::{Certificate, Token, Trust};
-use crate::page_server::server::{Server, ServerOptions};
+use crate::page_server::server::{Patience, Server, ServerOptions};
 use crate::page_server::wire::*;
 use pager::place::Place;
 use std::path::Path;
@@ -369,9 +369,9 @@ fn wrong_bytes_do_not_become_a_file() {
 /// Servers that end between chunks, and connections that do.
 #[test]
 fn what_was_begun_goes_on_after_an_end_at_any_point() {
-    let cases: u64 = std::env::var("FARFIELD_CASES").map_or(20, |n| n.parse().unwrap());
+    let cases = in_soak(20, 1000);
     let folder = folder();
-    let content = bytes(9, 9 << 20);
+    let content = bytes(9, 17 << 20);
     let mut rng = Rng(11);
     for case in 0..cases {
         let staged = StagedFile { modified_ns: TIME + case as i64, ..file("wing/a", content.len()) };
@@ -383,7 +383,7 @@ fn what_was_begun_goes_on_after_an_end_at_any_point() {
             if there.complete {
                 break;
             }
-            let end = rng.below(60);
+            let end = rng.below(100);
             let mut all = true;
             for (n, chunk) in content[there.bytes as usize..].chunks(MOST_STAGED).enumerate() {
                 if n as u64 == end {
@@ -443,4 +443,67 @@ fn a_client_brings_files_by_tls() {
     assert_eq!(server.status()["held"], 0);
     assert_eq!(place.stage_room().unwrap().used, 3 << 20);
     place.stage_remove("a").unwrap();
+}
+
+/// Chunks that wait hold memory, and give it back whoever goes first.
+#[test]
+fn many_clients_stage_in_little_memory() {
+    let folder = folder();
+    let server = Server::start(ServerOptions { memory_limit: MOST_READ, ..staging(&folder.0, 1 << 30) }).unwrap();
+    let contents: Vec<Vec<u8>> = (0..50).map(|n| bytes(n, 2 << 20)).collect();
+    std::thread::scope(|scope| {
+        for (n, content) in contents.iter().enumerate() {
+            let (server, staged) = (&server, file(&format!("a/{n}"), content.len()));
+            scope.spawn(move || {
+                let mut raw = Raw::greeted(server.address(), None);
+                begin(&mut raw, &staged);
+                // All at once: the answers are looked at when everything is out.
+                let chunks = content.chunks(MOST_STAGED).enumerate();
+                let sent = chunks.map(|(n, chunk)| {
+                    let request = Request { offset: (n * MOST_STAGED) as u64, ..Request::new(Op::StagePut, 0) };
+                    raw.send(request, &write_stage_put(&staged, chunk)).unwrap()
+                });
+                for _ in 0..sent.count() {
+                    assert_eq!(raw.receive().unwrap().0.reply.state, State::Ok);
+                }
+                if n % 5 == 0 {
+                    // What is under way when a connection ends is given back, too.
+                    raw.send(Request::new(Op::StagePut, 0), &write_stage_put(&staged, &content[..MOST_STAGED]))
+                        .unwrap();
+                    raw = Raw::greeted(server.address(), None);
+                }
+                assert_eq!(commit(&mut raw, &staged, crc32c::crc32c(content)).0, State::Ok);
+            });
+        }
+    });
+    until("all memory is given back", std::time::Duration::from_secs(5), || server.status()["held"] == 0);
+    assert_eq!(say(&mut Raw::greeted(server.address(), None), Op::StagePublish, b"a").0, State::Ok);
+    for (n, content) in contents.iter().enumerate() {
+        assert!(std::fs::read(folder.0.join(format!("a/{n}"))).unwrap() == *content);
+    }
+}
+
+#[test]
+fn a_slow_body_is_taken_and_one_that_stops_is_not() {
+    use std::io::Write;
+    use std::time::Duration;
+    let folder = folder();
+    let patience = Patience { hello: Duration::from_millis(300), ..Patience::default() };
+    let server = Server::start(ServerOptions { patience, ..staging(&folder.0, 1 << 20) }).unwrap();
+    let content = bytes(1, 200_000);
+    let staged = file("a/1", content.len());
+    let mut raw = Raw::greeted(server.address(), None);
+    begin(&mut raw, &staged);
+    let body = write_stage_put(&staged, &content);
+    let head = Request { body: body.len() as u32, ..Request::new(Op::StagePut, 7) }.bytes();
+    raw.socket.write_all(&head).unwrap();
+    for piece in body.chunks(20_000) {
+        std::thread::sleep(Duration::from_millis(150));
+        raw.socket.write_all(piece).unwrap();
+    }
+    assert_eq!(raw.receive().unwrap().0.reply.state, State::Ok);
+    raw.socket.write_all(&head).unwrap();
+    raw.socket.write_all(&body[..100]).unwrap();
+    let begun = std::time::Instant::now();
+    assert!(raw.is_ended() && begun.elapsed() < Duration::from_secs(3));
 }

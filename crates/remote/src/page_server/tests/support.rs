@@ -30,6 +30,15 @@ pub fn folder() -> TempFolder {
     TempFolder(path)
 }
 
+/// A few in the tests of each change, many in a soak.
+pub fn in_soak(few: u64, many: u64) -> u64 {
+    if std::env::var_os("FARFIELD_SOAK_S").is_some() {
+        many
+    } else {
+        few
+    }
+}
+
 /// A seeded generator.
 pub struct Rng(pub u64);
 

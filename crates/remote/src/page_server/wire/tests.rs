@@ -125,10 +125,10 @@ fn an_index_names_an_extent() {
     assert!(Via::parse(&Via { slot: 40, ..via }.bytes()).is_err());
 }
 
-/// Random heads, some of them almost right. `FARFIELD_HEADS` says how many.
+/// Random heads, some of them almost right.
 #[test]
 fn random_heads_are_refused_or_come_through() {
-    let count: u64 = std::env::var("FARFIELD_HEADS").map_or(1_000_000, |n| n.parse().unwrap());
+    let count = crate::page_server::tests::support::in_soak(1_000_000, 100_000_000);
     let mut random = 1u64;
     let (mut requests, mut replies) = (0, 0);
     for n in 0..count {

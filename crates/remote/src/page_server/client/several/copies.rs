@@ -53,6 +53,13 @@ impl SpreadFile {
         }
     }
 
+    /// A file of which nothing is known yet: it may be at each server, in any version.
+    pub(super) fn anywhere(path: &Path, servers: usize) -> Self {
+        let version = FileVersion { size: 0, tag: "".into() };
+        let copies = (0..servers).map(|_| CopyState::Here(Arc::new(FilePin::default()))).collect();
+        Self::new(path, FileStat { kind: FileKind::File, version, modified_ns: 0 }, copies)
+    }
+
     fn copies(&self) -> MutexGuard<'_, Copies> {
         self.copies.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -3,10 +3,11 @@
 use super::super::rendezvous::key_of;
 use super::attempt::{Dones, Effect};
 use super::copies::{FileTable, SpreadFile};
+use super::extents::{ExtentJob, ExtentStep};
 use super::looks::{add_copy, Found, LookAnswer, LookJob, Servers};
-use super::member::{with_room, Member};
+use super::member::{choose, least_loaded, with_room, Member};
 use super::reads::ReadTable;
-use pager::place::{FileKind, FileRef, Place};
+use pager::place::{ExtentRead, FileKind, FilePin, FileRef, FoundExtent, IndexedExtent, Place};
 use pager::source::{Buffer, Completion, Read, ReadClass, ReadNote, ReadStep};
 use pager::PageErrorKind;
 use std::collections::HashMap;
@@ -49,6 +50,9 @@ struct WaitingReads {
     done: Arc<dyn Completion>,
 }
 
+/// Reads at a server, with their receiver.
+type TokensAt = (usize, Arc<dyn Completion>, Vec<u64>);
+
 /// Results for one receiver.
 type Completions = (Arc<dyn Completion>, Vec<(u64, Result<(), PageErrorKind>)>);
 
@@ -70,6 +74,7 @@ pub(super) struct Engine {
     files: FileTable,
     table: Mutex<ReadTable>,
     looks: Mutex<Vec<Arc<LookJob>>>,
+    extents: Mutex<Vec<Arc<ExtentJob>>>,
     waiting: Mutex<HashMap<Arc<Path>, Vec<WaitingReads>>>,
     begun: Instant,
     /// Microseconds since then at which connections were last looked at.
@@ -109,6 +114,7 @@ impl Engine {
             root,
             files: FileTable::default(),
             looks: Mutex::default(),
+            extents: Mutex::default(),
             waiting: Mutex::default(),
             begun: now,
             refreshed: AtomicU64::new(0),
@@ -120,7 +126,7 @@ impl Engine {
         lock(&self.table)
     }
 
-    /// Takes what is known of the connections over into the table, if it is older than [`FRESH`].
+    /// Takes the state of connections and windows over into the table, if that is older than [`FRESH`].
     fn refresh(&self) {
         let now = self.begun.elapsed().as_micros() as u64 + 1;
         let last = self.refreshed.load(Relaxed);
@@ -128,15 +134,17 @@ impl Engine {
             return;
         }
         self.refreshed.store(now, Relaxed);
-        let lost: Vec<Option<String>> = self.places.iter().map(|place| place.lost()).collect();
+        let states: Vec<_> = self.places.iter().map(|place| (place.lost(), place.room())).collect();
         let mut table = self.table();
-        table.members.iter_mut().zip(lost).for_each(|(member, lost)| member.lost = lost);
+        for (member, (lost, room)) in table.members.iter_mut().zip(states) {
+            (member.lost, member.room) = (lost, room as i64);
+        }
     }
 
     fn with_servers<T>(&self, look: impl FnOnce(&Servers<'_>) -> T) -> T {
-        let lost = self.places.iter().enumerate().filter(|(_, place)| place.lost().is_some());
-        let lost = lost.fold(0, |bits, (server, _)| bits | 1 << server);
-        look(&Servers { names: &self.names, replicas: self.options.replicas, lost })
+        self.refresh();
+        let late = !with_room(&self.table().members, Instant::now());
+        look(&Servers { names: &self.names, replicas: self.options.replicas, late })
     }
 
     /// Servers whose windows count, as places.
@@ -160,7 +168,7 @@ impl Engine {
         done: &Arc<dyn Completion>,
         dones: &Dones,
     ) {
-        if let Some(known) = self.files.get(&file.path).filter(|known| file.pin.digest() == Some(known.digest)) {
+        if let Some(known) = self.known(file) {
             return self.begin(&known, file, reads, done, dones);
         }
         // Its first read, or one of another version than that which is known.
@@ -178,6 +186,94 @@ impl Engine {
             }
         };
         self.look(vec![file.path.to_path_buf()], Box::new(then));
+    }
+
+    /// What is known of a file in the version that is wanted.
+    fn known(&self, file: &FileRef) -> Option<Arc<SpreadFile>> {
+        self.files.get(&file.path).filter(|known| file.pin.digest() == Some(known.digest))
+    }
+
+    /// Reads an index with an extent. False if the servers cannot do it.
+    pub(super) fn indexed(self: &Arc<Self>, file: &FileRef, wanted: &IndexedExtent, then: ExtentRead) -> bool {
+        self.refresh();
+        let known = self.known(file);
+        let asked = known.clone().unwrap_or_else(|| Arc::new(SpreadFile::anywhere(&file.path, self.places.len())));
+        let mut table = self.table();
+        table.budget.earn(1);
+        let choice = choose(&mut table.members, &asked, 0, 0, Instant::now()).filter(|choice| choice.usable);
+        drop(table);
+        let Some((server, pin)) = choice.and_then(|c| Some((c.server, asked.copy(c.server)?))) else { return false };
+        let is_known = known.is_some();
+        let job = Arc::new(ExtentJob::new(file.clone(), *wanted, known, server, then));
+        if !self.ask_for_extent(&job, server, &pin) {
+            job.give_up();
+            return false;
+        }
+        lock(&self.extents).push(job.clone());
+        if is_known {
+            self.wake();
+            return true;
+        }
+        let this = self.clone();
+        let told = move |found: Vec<Found>| {
+            let found = found.into_iter().next().map(|(answer, known)| answer.map(|_| known));
+            let no_file = || PageErrorKind::Io("it is no regular file".into());
+            let known = found.unwrap_or(Ok(None)).and_then(|known| known.ok_or_else(no_file));
+            this.follow(&job, job.found(known));
+        };
+        self.look(vec![file.path.to_path_buf()], Box::new(told));
+        true
+    }
+
+    fn ask_for_extent(self: &Arc<Self>, job: &Arc<ExtentJob>, server: usize, pin: &Arc<FilePin>) -> bool {
+        let file = FileRef { pin: pin.clone(), ..job.file.clone() };
+        let (this, of, pin) = (self.clone(), job.clone(), pin.clone());
+        let told = move |answer: Result<FoundExtent, PageErrorKind>| {
+            this.follow(&of, of.replied(server, pin, answer));
+        };
+        self.places[server].indexed(&file, &job.wanted, Box::new(told))
+    }
+
+    /// Takes the step that follows an event of a job.
+    fn follow(self: &Arc<Self>, job: &Arc<ExtentJob>, step: ExtentStep) {
+        let (then, answer) = match step {
+            ExtentStep::Wait => return,
+            ExtentStep::End(then, answer) => (then, *answer),
+            ExtentStep::Ask(known, tried) => {
+                let server = least_loaded(&self.table().members, &known, tried, Instant::now());
+                if server.is_some_and(|server| self.ask_also(job, &known, server)) {
+                    return;
+                }
+                let Some((then, kind)) = job.no_other() else { return };
+                (then, Err(kind))
+            }
+        };
+        lock(&self.extents).retain(|other| !Arc::ptr_eq(other, job));
+        then(answer);
+    }
+
+    fn ask_also(self: &Arc<Self>, job: &Arc<ExtentJob>, known: &SpreadFile, server: usize) -> bool {
+        let Some(pin) = known.copy(server) else { return false };
+        job.asks(server);
+        self.ask_for_extent(job, server, &pin)
+    }
+
+    /// Asks other servers for late extents, too.
+    fn look_at_extents(self: &Arc<Self>) {
+        let jobs = lock(&self.extents).clone();
+        for job in jobs {
+            let mut table = self.table();
+            let gone = table.members.iter().enumerate().filter(|(_, member)| member.is_gone());
+            let gone = gone.fold(0, |bits, (server, _)| bits | 1 << server);
+            let late = table.hedge_after(job.wanted.longest as u64);
+            let Some((known, tried)) = job.late(late, gone) else { continue };
+            let server = least_loaded(&table.members, &known, tried, Instant::now());
+            let may = server.is_some() && (tried & !gone == 0 || table.budget.spend());
+            drop(table);
+            if let Some(server) = server.filter(|_| may) {
+                self.ask_also(&job, &known, server);
+            }
+        }
     }
 
     /// Goes on with the reads that waited for a check.
@@ -309,7 +405,8 @@ impl Engine {
     /// Takes steps. The tables are not locked.
     fn take(self: &Arc<Self>, steps: Vec<Effect>) {
         let mut submissions: Vec<Submission> = Vec::new();
-        let mut withdrawals: Vec<(usize, Arc<dyn Completion>, Vec<u64>)> = Vec::new();
+        let mut withdrawals: Vec<TokensAt> = Vec::new();
+        let mut promotions: Vec<TokensAt> = Vec::new();
         let mut completions: Vec<Completions> = Vec::new();
         let mut end = |done: Arc<dyn Completion>, token, result| match completions.last_mut() {
             Some((known, results)) if Arc::ptr_eq(known, &done) => results.push((token, result)),
@@ -322,17 +419,12 @@ impl Engine {
                     copy(&memory, &buffers);
                     end(done, token, Ok(()));
                 }
-                Effect::Promote { server, done, token } => self.places[server].promote(&[token], &done),
+                Effect::Promote { server, done, token } => add(&mut promotions, server, done, token),
                 Effect::Note { done, token, server, step } => {
                     done.note(token, ReadNote { server: &self.names[server], connection: 0, step });
                 }
                 Effect::Probe { server } => self.probe(server),
-                Effect::Withdraw { server, done, token } => {
-                    match withdrawals.iter_mut().find(|(n, with, _)| *n == server && Arc::ptr_eq(with, &done)) {
-                        Some((.., tokens)) => tokens.push(token),
-                        None => withdrawals.push((server, done, vec![token])),
-                    }
-                }
+                Effect::Withdraw { server, done, token } => add(&mut withdrawals, server, done, token),
                 Effect::Submit { server, done, file, read } => {
                     let same = |of: &FileRef| of.base == file.base && of.path == file.path && same_pin(of, &file);
                     let known = submissions
@@ -349,9 +441,8 @@ impl Engine {
         for Submission { server, done, file, reads } in submissions {
             self.places[server].submit(&file, reads, &done);
         }
-        for (server, done, tokens) in withdrawals {
-            self.places[server].withdraw(&tokens, &done);
-        }
+        promotions.into_iter().for_each(|(server, done, tokens)| self.places[server].promote(&tokens, &done));
+        withdrawals.into_iter().for_each(|(server, done, tokens)| self.places[server].withdraw(&tokens, &done));
     }
 
     /// Sees whether a server is back: by any answer.
@@ -388,19 +479,20 @@ impl Engine {
             let outcome = self.with_servers(|servers| job.tick(servers));
             self.tell(job, outcome);
         }
-        if jobs.is_empty() && self.table().is_idle() {
+        if self.is_idle() {
             return None;
         }
         self.refresh();
+        self.look_at_extents();
         let was_reached = self.places.iter().any(|place| place.was_reached());
         let patience = if was_reached { self.options.network_timeout } else { self.options.first_timeout };
         let (steps, next) = self.table().tick(Instant::now(), patience);
         self.take(steps);
-        next.or((!jobs.is_empty()).then_some(LOOK_TICK))
+        next.or(Some(LOOK_TICK))
     }
 
     fn is_idle(&self) -> bool {
-        lock(&self.looks).is_empty() && self.table().is_idle()
+        lock(&self.looks).is_empty() && lock(&self.extents).is_empty() && self.table().is_idle()
     }
 }
 
@@ -428,6 +520,14 @@ fn run(engine: &Weak<Engine>, clock: &TickClock) {
         let state = lock(&clock.state);
         drop(clock.bell.wait_timeout(state, wait));
         clock.asleep.store(false, Relaxed);
+    }
+}
+
+/// Adds a token to those of its server and receiver.
+fn add(to: &mut Vec<TokensAt>, server: usize, done: Arc<dyn Completion>, token: u64) {
+    match to.iter_mut().find(|(n, with, _)| *n == server && Arc::ptr_eq(with, &done)) {
+        Some((.., tokens)) => tokens.push(token),
+        None => to.push((server, done, vec![token])),
     }
 }
 

@@ -24,8 +24,8 @@ pub(super) struct Servers<'s> {
     pub(super) names: &'s [String],
     /// Each file is at so many of them at least.
     pub(super) replicas: usize,
-    /// Those without a connection, by bit.
-    pub(super) lost: u64,
+    /// Those that are gone or much slower than others, by bit: no answer waits for theirs, unless it depends on it.
+    pub(super) late: u64,
 }
 
 /// See the module.
@@ -86,7 +86,7 @@ impl LookJob {
 
     fn outcome(&self, mut state: MutexGuard<'_, LookState>, servers: &Servers<'_>) -> Option<(FoundThen, Vec<Found>)> {
         state.then.as_ref()?;
-        let expected = |n: usize| state.answers[n].is_none() && servers.lost & 1 << n == 0;
+        let expected = |n: usize| state.answers[n].is_none() && servers.late & 1 << n == 0;
         let is_early = state.first.is_none_or(|first| self.begun.elapsed() < first * TIMES + MORE);
         let patient = is_early && (0..servers.names.len()).any(expected);
         let of = |n: usize| {

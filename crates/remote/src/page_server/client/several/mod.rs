@@ -18,6 +18,7 @@
 //! | `engine` | the calls to servers, and the clock |
 //! | `attempt` | a read, its attempts, the steps |
 //! | `reads` | the reads under way, and the steps that each event asks for |
+//! | `extents` | an index with an extent in one round trip |
 //! | `member` | one server's latency and health; the choice |
 //! | `latency` | when a read is late, and how many hedges may be |
 //! | `copies`, `looks`, `lists` | which server has which file |
@@ -26,6 +27,7 @@ mod address;
 mod attempt;
 mod copies;
 mod engine;
+mod extents;
 mod latency;
 mod lists;
 mod looks;

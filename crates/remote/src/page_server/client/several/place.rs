@@ -7,7 +7,7 @@ use super::super::place::RemotePlace;
 use super::attempt::Dones;
 use super::engine::{Engine, ServerPlace, SeveralOptions};
 use super::lists;
-use pager::place::{Entry, FileRef, Looked, Place};
+use pager::place::{Entry, ExtentRead, FileRef, IndexedExtent, Looked, Place};
 use pager::source::{Completion, Read, ReadForm, ReadNote};
 use pager::PageErrorKind;
 use std::collections::HashMap;
@@ -164,6 +164,10 @@ impl Place for SeveralServers {
 
     fn withdraw(&self, tokens: &[u64], done: &Arc<dyn Completion>) {
         self.engine.withdraw(tokens, done);
+    }
+
+    fn indexed(&self, file: &FileRef, wanted: &IndexedExtent, then: ExtentRead) -> bool {
+        self.engine.indexed(file, wanted, then)
     }
 
     fn look(&self, paths: Vec<PathBuf>, then: Looked) {

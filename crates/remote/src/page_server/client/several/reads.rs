@@ -35,7 +35,7 @@ pub(super) struct ReadTable {
     pub(super) members: Vec<Member>,
     names: Vec<String>,
     latencies: Latencies,
-    budget: HedgeBudget,
+    pub(super) budget: HedgeBudget,
     hedged: usize,
 }
 
@@ -71,6 +71,11 @@ impl ReadTable {
     /// Whether nothing is under way.
     pub(super) fn is_idle(&self) -> bool {
         self.reads.is_empty() && self.orphans.is_empty()
+    }
+
+    /// The age at which a read of so many bytes is late.
+    pub(super) fn hedge_after(&self, bytes: u64) -> Duration {
+        self.latencies.hedge_after(bytes)
     }
 
     /// Bytes of hedges and tables.
@@ -443,7 +448,7 @@ impl ReadTable {
         for (server, (member, oldest)) in self.members.iter_mut().zip(oldest).enumerate() {
             member.oldest = oldest;
             member.check_still(now);
-            if (member.lost.is_some() || member.still) && !member.probed {
+            if member.is_gone() && !member.probed {
                 member.probed = true;
                 steps.push(Effect::Probe { server });
             }
@@ -477,7 +482,7 @@ impl ReadTable {
         let primary = read.primary.as_mut()?;
         let server = primary.server;
         let member = &self.members[server];
-        let is_gone = member.lost.is_some() || member.still;
+        let is_gone = member.is_gone();
         let (file, without) = (&read.file, read.failed | 1 << server);
         let other = || least_loaded(&self.members, file, without, now);
         let may_hedge = read.class == ReadClass::Demand && read.hedge.is_none() && !read.withdrawn;

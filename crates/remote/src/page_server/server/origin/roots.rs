@@ -3,6 +3,7 @@
 use super::super::super::wire::{RemoteKind, RemoteStat, State, MOST_NAME};
 use super::super::memory_cache::{MemoryCache, MemoryUse};
 use super::super::names::{is_component, Names};
+use super::super::readers::Readers;
 use super::address::OriginAddress;
 use super::answers::{refusal, told};
 use super::file::{OriginCounts, OriginFile};
@@ -21,6 +22,8 @@ use std::time::Duration;
 /// Time for which a version that an origin said is taken as that of now: many connections and clients open a file at
 /// the same time. Reads renew it, and a read of another version ends it.
 const TRUSTED: Duration = Duration::from_secs(2);
+/// Lists at the same time.
+const LISTERS: usize = 4;
 /// Time for what the disk cache has not written at the end.
 const LAST_WRITES: Duration = Duration::from_secs(1);
 
@@ -37,6 +40,8 @@ pub(in super::super) struct Origins {
     counts: Arc<OriginCounts>,
     disk: Option<Arc<DiskCache>>,
     known: Mutex<KnownFiles>,
+    /// Threads that wait for lists, which can take as long as an origin is away.
+    listers: Readers,
 }
 
 #[derive(Default)]
@@ -107,7 +112,14 @@ impl Origins {
             }
         }
         let cache = Arc::new(MemoryCache::new(if roots.is_empty() { 0 } else { options.cache }));
-        let this = Self { roots, cache, counts: Arc::default(), disk, known: Mutex::default() };
+        let this = Self {
+            roots,
+            cache,
+            counts: Arc::default(),
+            disk,
+            known: Mutex::default(),
+            listers: Readers::new(LISTERS),
+        };
         Ok((this, others))
     }
 
@@ -131,8 +143,14 @@ impl Origins {
         self.disk.as_ref().and_then(|disk| disk.take_notice())
     }
 
-    /// Writes what waits for the disk.
-    pub(in super::super) fn flush(&self) {
+    /// Runs what waits for an origin.
+    pub(in super::super) fn wait_on_thread(&self, job: impl FnOnce() + Send + 'static) {
+        self.listers.run(job);
+    }
+
+    /// The server ends: writes what waits for the disk.
+    pub(in super::super) fn end(&self) {
+        self.listers.leave();
         if let Some(disk) = &self.disk {
             disk.flush(LAST_WRITES);
         }

@@ -109,7 +109,7 @@ fn rates_are_kept() {
         match schedule.next(now, u32::MAX) {
             NextRequest::Request(_, job) => bytes += u64::from(job.cost()),
             NextRequest::Wait(time) => now += time,
-            NextRequest::Nothing => panic!("requests wait"),
+            NextRequest::Nothing | NextRequest::NoRoom => panic!("requests wait"),
         }
     }
     // Each of two clients has 2 MiB/s of the 10.

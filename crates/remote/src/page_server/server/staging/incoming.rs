@@ -9,7 +9,7 @@ use std::os::unix::fs::FileExt;
 
 /// Bytes beyond the first missing one that are taken. So all bytes of a file are there, except the last so many, also
 /// after a server ended without a word.
-pub(super) const AHEAD: u64 = 4 << 20;
+pub(super) const AHEAD: u64 = 8 << 20;
 /// Bytes after which the system is told to write, and waits for those before: a file never waits long for its end.
 const WRITE_OUT: u64 = 32 << 20;
 /// Bytes that one request reads back.
