@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from farfield.errors import AccessError, DataError, MemoryLimitError
+from farfield.sources.addresses import is_remote
 
 if TYPE_CHECKING:
     from farfield.volume.dataset import VolumeDataset
@@ -36,6 +37,8 @@ LAYERS = 1 << 26
 """Approximate bound on voxels of all slices with boxes: if each slice is a page or a file, all of it is read."""
 PIECE = 1 << 15
 """Voxels per read."""
+AT_ONCE = 16
+"""Boxes that are read at once at a server."""
 KEPT = 1 << 16
 """Number of values to keep. They are not charged to the ledger: all values and a copy took 20 MiB beyond a limit of 4
 MiB."""
@@ -103,6 +106,26 @@ def _parts(volume: VolumeDataset, level: int, channel: int, box: Box, step: int)
             yield part, found
 
 
+def _all_parts(
+    volume: VolumeDataset, level: int, channel: int, asked: Sequence[tuple[Box, int]]
+) -> Iterator[NDArray[Any]]:
+    """The numbers of boxes at steps, in their order; at a server several at once, for each box is a round trip or two."""
+
+    def of(one: tuple[Box, int]) -> list[NDArray[Any]]:
+        return [part for _, part in _parts(volume, level, channel, *one)]
+
+    if not is_remote(volume.path):
+        for one in asked:
+            yield from (part for _, part in _parts(volume, level, channel, *one))
+        return
+    from concurrent.futures import ThreadPoolExecutor  # the command line imports this module for its help
+
+    with ThreadPoolExecutor(AT_ONCE, thread_name_prefix="samples") as pool:
+        for n in range(0, len(asked), AT_ONCE):
+            for parts in pool.map(of, asked[n : n + AT_ONCE]):
+                yield from parts
+
+
 def sample(volume: VolumeDataset, name: str, steps: Sequence[int]) -> Values:
     """Samples a channel in some time steps, from the coarsest level with enough values: every n-th value, and the least
     and the largest value read.
@@ -115,13 +138,12 @@ def sample(volume: VolumeDataset, name: str, steps: Sequence[int]) -> Values:
     at, dims = _level(volume)
 
     def values(boxes: Sequence[Box]) -> Iterator[tuple[Values, float, float]]:
-        for box, step in product(boxes, steps):
-            for _, part in _parts(volume, at, number, box, step):
-                found = channel.values(part).ravel().astype(np.float64)
-                found = found[np.isfinite(found)]
-                if found.size:
-                    np.clip(found, -LARGEST, LARGEST, out=found)
-                    yield found[::nth].copy(), float(found.min()), float(found.max())
+        for part in _all_parts(volume, at, number, list(product(boxes, steps))):
+            found = channel.values(part).ravel().astype(np.float64)
+            found = found[np.isfinite(found)]
+            if found.size:
+                np.clip(found, -LARGEST, LARGEST, out=found)
+                yield found[::nth].copy(), float(found.min()), float(found.max())
 
     first = looked_at(dims, len(steps))
     # Odd, so that samples of successive rows have different columns.

@@ -2,10 +2,9 @@
 //! and each is a round trip. Here all indexes are asked for at once, and then all pages that they name, if those are few.
 //! They are held while the rays go: pages that were never written are made without a read, and would push them out.
 
-use field::volume::{ShardPages, VolumeArray};
+use field::volume::ShardPages;
 use kernels::rays::Scene;
-use pager::Hold;
-use pager::{ArrayId, Lookup, PageId, Pager, Priority, Requested, Wake};
+use pager::{ArrayId, Hold, Lookup, PageId, Pager, Priority, Requested, Wake};
 use runtime::executor::Nobody;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
@@ -19,17 +18,28 @@ const PAGE_SHARE: u64 = 8;
 /// Asks for what the arrays of a scene have written, and holds it until the result is dropped.
 pub(super) fn ask(pager: &Arc<Pager>, scene: &Scene) -> Vec<Arc<WrittenPagesAhead>> {
     let mut asked = Vec::new();
+    // The arrays share the limit.
+    let share = pager.ledger().limit() / scene.arrays().count().max(1) as u64;
     for (array, step) in scene.arrays() {
         let Some(shards) = &array.shards else { continue };
         let (count, bytes) = shards.index_size();
-        let limit = pager.ledger().limit();
-        if count > MOST_INDEXES || count.saturating_mul(bytes) > limit / INDEX_SHARE {
+        if count > MOST_INDEXES || count.saturating_mul(bytes) > share / INDEX_SHARE {
             continue;
         }
         let step = if array.steady { 0 } else { step };
-        let then = Arc::new(WrittenPagesAhead::new(pager, array, shards, step));
+        let indexes = shards.indexes(step);
+        let most = (share / PAGE_SHARE / array.brick.bytes().max(1) as u64) as usize;
+        let then = Arc::new(WrittenPagesAhead {
+            pager: Arc::downgrade(pager),
+            shards: shards.clone(),
+            array: array.id,
+            step,
+            most,
+            held: Mutex::default(),
+        });
+        then.hold(pager, &indexes);
         let wake: Arc<dyn Wake> = then.clone();
-        if pager.request(&shards.indexes(step), 0, &wake, Priority::Prefetch) == Requested::Ready {
+        if pager.request(&indexes, 0, &wake, Priority::Prefetch) == Requested::Ready {
             then.ask();
         }
         asked.push(then);
@@ -44,20 +54,13 @@ pub(super) struct WrittenPagesAhead {
     array: ArrayId,
     step: u32,
     most: usize,
-    held: Mutex<Option<Hold>>,
+    held: Mutex<Vec<Hold>>,
 }
 
 impl WrittenPagesAhead {
-    fn new(pager: &Arc<Pager>, array: &VolumeArray, shards: &Arc<ShardPages>, step: u32) -> Self {
-        let most = pager.ledger().limit() / PAGE_SHARE / array.brick.bytes().max(1) as u64;
-        Self {
-            pager: Arc::downgrade(pager),
-            shards: shards.clone(),
-            array: array.id,
-            step,
-            most: most as usize,
-            held: Mutex::default(),
-        }
+    fn hold(&self, pager: &Arc<Pager>, pages: &[PageId]) {
+        let hold = pager.hold(pages);
+        self.held.lock().unwrap_or_else(PoisonError::into_inner).push(hold);
     }
 
     fn ask(&self) {
@@ -73,7 +76,7 @@ impl WrittenPagesAhead {
             return;
         }
         let pages: Vec<PageId> = written.into_iter().map(|page| PageId::new(self.array, self.step, page)).collect();
-        *self.held.lock().unwrap_or_else(PoisonError::into_inner) = Some(pager.hold(&pages));
+        self.hold(&pager, &pages);
         let nobody: Arc<dyn Wake> = Arc::new(Nobody);
         let _settled = pager.request(&pages, 0, &nobody, Priority::Prefetch);
     }
