@@ -100,3 +100,12 @@ def test_shares_of_a_line_are_measured(tmp_path: Path) -> None:
 def test_runs_at_servers_have_the_results_of_local_ones(name: str, tmp_path: Path) -> None:
     result = measured(name, tmp_path)
     assert any("differ" in claim.text for claim in result.claims)
+
+
+def test_several_servers_are_measured(tmp_path: Path) -> None:
+    result = measured("remote-servers", tmp_path)
+    medians = {arm.name: arm.median for arm in result.arms}
+    assert set(medians) == {"100 Mbit, 10 ms: 1", "100 Mbit, 10 ms: 3", "all three are healthy", "one is killed"}
+    assert all(median["pages_a_s"] > 0 for median in medians.values()), medians
+    # Three lines carry more than one, also on a busy machine.
+    assert medians["100 Mbit, 10 ms: 3"]["pages_a_s"] > 1.3 * medians["100 Mbit, 10 ms: 1"]["pages_a_s"]

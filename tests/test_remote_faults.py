@@ -60,7 +60,7 @@ FAULTS: dict[str, tuple[Fault, int, str]] = {
     "401": (Fault(401), 5, "401 Unauthorized.*check the address"),
     "403": (Fault(403), 5, "403 Forbidden.*check the address"),
     "408": (Fault(408), 5, "408 Request Timeout.*(once|times) in"),
-    "416": (Fault(416), 5, "416|no bytes from"),
+    "416": (Fault(416), 5, "416|has no bytes from"),
     "502": (Fault(502), 5, "502 Bad Gateway.*(once|times) in"),
     "504": (Fault(504), 5, "504 Gateway Timeout.*(once|times) in"),
     "loop": (Fault(302, {"Location": "?again"}), 5, "redirect"),

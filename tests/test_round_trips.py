@@ -16,10 +16,13 @@ import zarr
 
 import farfield
 import test_places_formats as formats
+from farfield_bench.suites.remote_first import sparse_pyramid
 from plot3d_files import box, cut, source_of, write
-from remote_servers import use, web_server
+from remote_servers import Fault, use, web_server
+from running import Command, Json
 
-DELAY = 0.04
+DELAY = 0.15
+"""Longer than other work of the machine delays a request."""
 
 
 def own_flow(root: Path) -> None:
@@ -129,14 +132,56 @@ def test_a_chunk_that_is_longer_than_its_numbers_is_read(tmp_path: Path, monkeyp
         assert np.array_equal(ds[:], np.asarray(array[...]))
 
 
-def test_a_file_that_changes_after_its_first_read_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("may_list", [True, False])
+def test_info_says_the_bytes_of_a_bucket(
+    may_list: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ff_json: Json
+) -> None:
+    root = tmp_path / "root"
+    root.mkdir()
+    unsharded(root)
+    sharded(root)
+    with web_server(root, "bucket") as bucket:
+        use(monkeypatch, tmp_path, FARFIELD_NETWORK_CACHE="0", **bucket.env)
+        bucket.fault = lambda asked: None if may_list or "list-type" not in asked.query else Fault(status=403)
+        for name in ("u2.zarr", "u3.zarr", "s.zarr"):
+            here = ff_json("info", root / name)["bytes_disk"]
+            assert ff_json("info", bucket.url(name))["bytes_disk"] == (here if may_list else None)
+    with web_server(root) as web:
+        assert ff_json("info", web.url("u3.zarr"))["bytes_disk"] is None
+
+
+def test_what_a_web_server_cannot_list_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ff: Command, ff_json: Json
+) -> None:
     use(monkeypatch, tmp_path, FARFIELD_NETWORK_CACHE="0")
-    unsharded(tmp_path)
-    with web_server(tmp_path) as web, farfield.open(web.url("u3.zarr"), memory_limit="2MiB") as ds:
-        before = np.asarray(ds[:32])
-        for path in (tmp_path / "u3.zarr/c/0").rglob("*"):
-            if path.is_file():
-                path.write_bytes(path.read_bytes())
-        with pytest.raises(farfield.FarfieldError, match="changed"):
-            for _ in range(20):
-                assert np.array_equal(ds[:], before)
+    root = tmp_path / "root"
+    root.mkdir()
+    own_volume(root)
+    (root / "volume.zarr/stranger").write_text("x")
+    assert ff_json("validate", root / "volume.zarr", ok=(1,))["failed"] == 1
+    with web_server(root) as web:
+        found = ff_json("validate", web.url("volume.zarr"))
+        assert found["ok"] and found["not_listed"]
+        assert "were not looked for" in ff("validate", web.url("volume.zarr")).stdout
+    (root / "volume.zarr/stranger").unlink()
+    found = ff_json("validate", root / "volume.zarr")
+    assert found["ok"] and not found["not_listed"]
+
+
+def test_a_picture_of_a_sparse_store_reads_each_page_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ff: Command
+) -> None:
+    """Pages that were never written are made without a read, and do not push the written ones out."""
+    use(monkeypatch, tmp_path, FARFIELD_NETWORK_CACHE="0")
+    root = tmp_path / "root"
+    root.mkdir()
+    sides = sparse_pyramid(root / "s.zarr", 1000, 5, 40)
+    assert sides[-1] <= 64
+    size = ("--size", "640x360", "--memory-limit", "16MiB")
+    ff("render", root / "s.zarr", *size, "-o", tmp_path / "here.png")
+    with web_server(root) as web:
+        web.delay = 0.02
+        ff("render", web.url("s.zarr"), *size, "-o", tmp_path / "there.png")
+        asked = Counter((request.path, request.range) for request in web.requests)
+    assert max(asked.values()) == 1, asked.most_common(4)
+    assert (tmp_path / "there.png").read_bytes() == (tmp_path / "here.png").read_bytes()

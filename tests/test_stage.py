@@ -123,7 +123,7 @@ def test_a_store_and_a_pair_to_one_server(root: Path, tmp_path: Path, ff: Comman
 
 def test_replicas_on_three_servers(root: Path, tmp_path: Path) -> None:
     store = root / "flow.zarr"
-    with near(tmp_path, 3) as (_, base):
+    with near(tmp_path, 3) as (servers, base):
         done = stage(store, f"{base}/flow", replicas=2, progress=False)
         held = [below(tmp_path / f"near{n}" / "flow") for n in range(3)]
         for name, content in below(store).items():
@@ -132,6 +132,7 @@ def test_replicas_on_three_servers(root: Path, tmp_path: Path) -> None:
             assert len(copies) == (3 if name.endswith(".json") else 2), name
         assert sum(server["files"] for server in done["servers"]) == sum(map(len, held))
         assert min(server["files"] for server in done["servers"]) > 0
+        same(str(store), done["source"])
         with pytest.raises(UsageError, match="from 1 to 3"):
             stage(store, f"{base}/flow", replicas=4, progress=False)
         # A source that has changed replaces what was staged.
@@ -142,6 +143,9 @@ def test_replicas_on_three_servers(root: Path, tmp_path: Path) -> None:
         name = str(path.relative_to(store))
         times = {(tmp_path / f"near{n}" / "flow" / name).stat().st_mtime_ns for n in range(3) if name in held[n]}
         assert times == {1_500_000_000_000_000_001}
+        same(str(store), done["source"])
+        servers[1].stop()
+        same(str(store), done["source"])
 
 
 def test_from_servers(root: Path, tmp_path: Path) -> None:

@@ -394,6 +394,15 @@ PLOTS: dict[str, list[Spec]] = {
             log="y",
         ),
     ],
+    "remote-servers": [
+        Spec(
+            "One of three servers fails: pages a second",
+            {"arm": "(?P<x>all three are healthy|one is .*|the line to one .*)"},
+            {"pages_a_s": "pages a second"},
+            kind="dots",
+            ours="",
+        ),
+    ],
     "right": [
         Spec(
             "Distance of Farfield's points from the curves of others",

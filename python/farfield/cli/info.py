@@ -39,10 +39,14 @@ def register(app: typer.Typer) -> None:
         common.command = "info"
         opened = common.open_volume(source, settings, tells=False)
         if opened is not None:
+            from farfield.volume.formats.files import bytes_of_chunks
             from farfield.volume.space import describe_text
 
             with opened:
                 about = dict(opened.info(ranges=ranges, progress=common.progress(settings)))
+                if about["bytes_disk"] is None:
+                    # Servers are asked here alone: a picture needs no lists.
+                    about["bytes_disk"] = bytes_of_chunks(opened._spec, at_servers=True)
                 lines = describe_text(about, opened.space)
                 if ranges:
                     about["stats"] = opened.stats()

@@ -77,11 +77,12 @@ def _lines(done: Mapping[str, Any]) -> list[str]:
         f"  {server['server']}: {count(server['files'], 'file')}, {format_bytes(server['bytes'])}"
         for server in done["servers"]
     ]
+    hint = f", with FARFIELD_REPLICAS={done['replicas']}" if done["replicas"] > 1 else ""
     if done["dry_run"]:
         return [f"would stage {what}", *servers, f"to open as {done['source']}"]
     return [
         f"staged {what} in {done['seconds']:.1f} s: {format_bytes(done['bytes_sent'])} sent, "
         f"{format_bytes(done['bytes_there'])} there already",
         *servers,
-        f"open it as {done['source']}",
+        f"open it as {done['source']}{hint}",
     ]

@@ -156,8 +156,8 @@ def is_document(path: str) -> bool:
     return path.rsplit("/", 1)[-1] in DOCUMENTS
 
 
-def listing(folder: str) -> list[tuple[str, bool, int]]:
-    """Names in a folder, whether they are folders, and their bytes.
+def listing(folder: str, *, optional: bool = False) -> list[tuple[str, bool, int]]:
+    """Names in a folder, whether they are folders, and their bytes. `optional`: an opening goes on without it.
 
     Raises:
         AccessError: if the server does not answer, or refuses.
@@ -173,7 +173,7 @@ def listing(folder: str) -> list[tuple[str, bool, int]]:
             "text file, and give that as @names.txt"
         )
     # That a folder is not there, or gives no lists, may be of no account to whoever asks.
-    listed = ask(lambda native: native.list_folder(name), ends=(AccessError,))
+    listed = ask(lambda native: native.list_folder(name), ends=() if optional else (AccessError,))
     found = [(str(n), bool(is_folder), int(size)) for n, is_folder, size in listed]
     with held.lock:
         held.listed[name] = found

@@ -307,9 +307,9 @@ fn indexes_of_shards_are_read_with_their_state() {
 }
 
 /// Files of one chunk each.
-struct Chunks(u64, PathBuf, usize);
+struct ChunkNames(u64, PathBuf, usize);
 
-impl FileNames for Chunks {
+impl FileNames for ChunkNames {
     fn describe(&self) -> String {
         self.1.display().to_string()
     }
@@ -333,7 +333,7 @@ fn a_file_of_one_chunk_is_read_with_its_state() {
         std::fs::write(dir.0.join(n.to_string()), vec![n; 60 + 10 * usize::from(n)]).unwrap();
     }
     let files = FileSet::new(Backend::Threads, 4).unwrap();
-    let folder = FileSet::folder(&files, Arc::new(Chunks(6, "mirror-chunks://host".into(), 80))).unwrap();
+    let folder = FileSet::folder(&files, Arc::new(ChunkNames(6, "mirror-chunks://host".into(), 80))).unwrap();
     let abouts = || {
         let bytes = read_bytes(&*folder, folder.about(0), 6 * ABOUT_BYTES).unwrap();
         bytes.chunks(ABOUT_BYTES).map(|b| About::parse(b).unwrap()).collect::<Vec<_>>()

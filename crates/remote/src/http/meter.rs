@@ -13,6 +13,8 @@ const LEAST_WINDOW: usize = 8;
 const FIRST_WINDOW: usize = 24;
 /// Bytes a second of a line of which nothing is known.
 const FIRST_RATE: f64 = 125e6;
+/// Bytes that make a line known. A few documents, one after the other, show its round trip and not its rate.
+const FIRST_BYTES_TOLD: u64 = 2 << 20;
 /// Bytes of a read before there was one.
 const FIRST_TYPICAL: f64 = 32.0 * 1024.0;
 /// The round trip of a fast line, at least. The turns of processes on their processors are its delay, and a millisecond
@@ -79,7 +81,17 @@ impl LineMeter {
 
     /// Reads that may be in flight.
     pub(super) fn window(&self) -> usize {
-        self.window.load(Relaxed)
+        let window = self.window.load(Relaxed);
+        if self.is_known() {
+            window
+        } else {
+            window.max(FIRST_WINDOW)
+        }
+    }
+
+    /// Whether so much has come that its measures are those of the line.
+    fn is_known(&self) -> bool {
+        self.delivered() >= FIRST_BYTES_TOLD
     }
 
     /// Typical bytes of a read.
@@ -98,10 +110,8 @@ impl LineMeter {
     }
 
     pub(super) fn form(&self) -> ReadForm {
-        let rate = match self.rate.load(Relaxed) {
-            0 => FIRST_RATE,
-            rate => rate as f64,
-        };
+        let measured = self.rate.load(Relaxed) as f64;
+        let rate = if self.is_known() { measured } else { measured.max(FIRST_RATE) };
         let within = |bytes: f64, least: usize, most: usize| (bytes as usize).clamp(least, most);
         ReadForm {
             hole: within(rate * 0.3e-3, 4 << 10, 64 << 10),
@@ -164,7 +174,7 @@ impl LineMeter {
         let window = 3.0 * best * rtt.max(LEAST_RTT).as_secs_f64() / samples.typical.max(1.0);
         self.typical.store(samples.typical as u64, Relaxed);
         drop(samples);
-        self.rate.store((best as u64).max(1), Relaxed);
+        self.rate.store(best as u64, Relaxed);
         self.window.store((window as usize).max(LEAST_WINDOW), Relaxed);
     }
 }
@@ -178,8 +188,10 @@ mod tests {
         let meter = LineMeter::new();
         // Of a line of which nothing is known, and of a slow one.
         assert_eq!((meter.form().hole, meter.form().longest, meter.window()), (37_500, 1 << 20, 24));
-        meter.rate.store(1, Relaxed);
-        assert_eq!((meter.form().hole, meter.form().longest), (4 << 10, 256 << 10));
+        meter.window.store(LEAST_WINDOW, Relaxed);
+        assert_eq!(meter.window(), 24);
+        meter.received(FIRST_BYTES_TOLD as usize);
+        assert_eq!((meter.form().hole, meter.form().longest, meter.window()), (4 << 10, 256 << 10, 8));
         meter.rate.store(1 << 40, Relaxed);
         assert_eq!((meter.form().hole, meter.form().longest), (64 << 10, 1 << 20));
         // 100 Mbit: 3.75 KB in 0.3 ms; 1 Gbit: 37.5 KB.

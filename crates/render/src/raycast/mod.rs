@@ -183,7 +183,7 @@ pub fn cast_until(
         needs: would_do(pager, needs.saturating_mul(2)),
         what: what.into(),
     };
-    written_ahead::ask(pager, scene);
+    let _held = written_ahead::ask(pager, scene);
     let kept = options.kept.as_deref();
     kept.inspect(|kept| kept.heed(limit));
     let bytes = Framebuffer::bytes(pixels, options.deadline.is_some());

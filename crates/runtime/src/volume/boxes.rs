@@ -1,19 +1,14 @@
 //! Boxes of voxels.
 
-use crate::executor::Nobody;
 use crate::limits::fetch_error;
 use crate::session::{ProgressWatch, Session};
 use field::error::FieldError;
 use field::volume::VolumeArray;
-use pager::place::is_remote;
-use pager::{Lookup, PageId, Priority, Wake};
-use std::sync::Arc;
+use pager::{Lookup, PageId};
 use std::time::Instant;
 
 /// Pages of a box in memory at a time take at most one part in this many of the limit.
 const SHARE: u64 = 4;
-/// Most pages of an array that is asked for whole.
-const MOST_AHEAD: u64 = 64;
 /// Pages in memory are whole pages of the system, however small they are.
 const FRAME: usize = 4096;
 
@@ -62,7 +57,6 @@ impl Session {
             let [ni, nj, _] = array.translation.pages.map(u64::from);
             PageId::new(array.id, step, (u64::from(at[2]) * nj + u64::from(at[1])) * ni + u64::from(at[0]))
         };
-        self.ask_for_small(array, step);
         let mut worker = self.pager.worker();
         for (done, some) in places.chunks(at_once).enumerate() {
             if !watch("reading", (done * at_once) as f64, places.len() as f64) {
@@ -84,19 +78,6 @@ impl Session {
             drop(hold);
         }
         Ok(())
-    }
-
-    /// Asks for all pages of a small array at a server: whoever reads one box of it reads others, each in round trips of
-    /// its own.
-    fn ask_for_small(&self, array: &VolumeArray, step: u32) {
-        let (count, limit) = (array.translation.count(), self.pager.ledger().limit());
-        let bytes = count.saturating_mul(array.brick.bytes() as u64);
-        if !is_remote(&self.spec.path) || count > MOST_AHEAD || bytes > limit / SHARE {
-            return;
-        }
-        let pages: Vec<PageId> = (0..count).map(|page| PageId::new(array.id, step, page)).collect();
-        let nobody: Arc<dyn Wake> = Arc::new(Nobody);
-        let _settled = self.pager.request(&pages, 0, &nobody, Priority::Prefetch);
     }
 
     /// The array of a channel at a level, and the channel's component in it.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import itertools
 import json
@@ -12,7 +13,7 @@ from xml.etree import ElementTree
 from xml.parsers import expat
 
 from farfield.errors import AccessError, DataError
-from farfield.sources import places
+from farfield.sources import places, remote
 
 LONGEST_DOCUMENT = 64 << 20
 """Largest size of a metadata document in bytes; documents are read whole."""
@@ -158,15 +159,29 @@ MOST_FILES = 100_000
 """Largest number of chunk files to sum sizes of, which takes about a second."""
 
 
-def bytes_of_chunks(spec: Mapping[str, Any]) -> int | None:
-    """Bytes of the files of a volume with one file per chunk or shard; None for others, or for too many files."""
+MOST_FOLDERS = 256
+"""Largest number of folders of a server to list: each is a round trip, sixteen at a time."""
+_LISTS_AT_ONCE = 16
+
+
+def bytes_of_chunks(spec: Mapping[str, Any], *, at_servers: bool = False) -> int | None:
+    """Bytes of the files of a volume with one file per chunk or shard; None for others, for too many files, and for files at
+    a server that gives no lists. `at_servers`: servers are asked.
+    """
     wheres = [a["where"] for level in spec["levels"] for a in level["arrays"]]
     chunked = [where.get("keys") or where.get("shards") for where in wheres]
     prefixes = [str(of["prefix"]) for of in chunked if of is not None]
-    if len(prefixes) < len(wheres) or any(map(places.is_remote, prefixes)):
+    if len(prefixes) < len(wheres):
+        return None
+    folders = list(dict.fromkeys(os.path.dirname(prefix) or "." for prefix in prefixes))
+    if any(map(places.is_remote, folders)):
+        if not at_servers or not all(map(places.can_list, folders)):
+            return None
+        with contextlib.suppress(AccessError):  # whoever may read files may not always list them
+            return _bytes_at_servers(folders)
         return None
     total = files = 0
-    for folder in dict.fromkeys(os.path.dirname(prefix) or "." for prefix in prefixes):
+    for folder in folders:
         waiting = [folder]
         while waiting:
             try:
@@ -184,4 +199,30 @@ def bytes_of_chunks(spec: Mapping[str, Any]) -> int | None:
                     total += entry.stat().st_size
                 except FileNotFoundError:  # a link to an absent file
                     continue
+    return total
+
+
+def _bytes_at_servers(folders: list[str]) -> int | None:
+    """The same by lists of servers, folder below folder."""
+    from concurrent.futures import ThreadPoolExecutor  # the command line imports this module for its help
+
+    def entries(folder: str) -> list[tuple[str, bool, int]]:
+        try:
+            listed = remote.listing(folder, optional=True)
+            return [(places.join(folder, name), is_folder, size) for name, is_folder, size in listed]
+        except DataError:  # a folder of chunks that were never written is not there
+            return []
+
+    total = files = listed = 0
+    with ThreadPoolExecutor(_LISTS_AT_ONCE, thread_name_prefix="lists") as pool:
+        while folders:
+            listed += len(folders)
+            if listed > MOST_FOLDERS:
+                return None
+            found = [entry for part in pool.map(places.bound(entries), folders) for entry in part]
+            folders = [path for path, is_folder, _ in found if is_folder]
+            files += len(found) - len(folders)
+            if files > MOST_FILES:
+                return None
+            total += sum(size for _, is_folder, size in found if not is_folder)
     return total

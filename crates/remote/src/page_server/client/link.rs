@@ -451,7 +451,11 @@ pub(super) fn error_of(state: State, server: &str, message: &[u8]) -> PageErrorK
             PageErrorKind::TimedOut { server: server(), tried: "once".into(), last: "its deadline passed".into() }
         }
         State::OriginFailed => {
-            let said = if message().is_empty() { "it failed".to_owned() } else { message() };
+            let said = if message().is_empty() {
+                "it failed; at that server, farfield doctor says why".to_owned()
+            } else {
+                message()
+            };
             PageErrorKind::Unreachable {
                 server: format!("the origin of {}", server()),
                 tried: "asked by it".into(),

@@ -6,7 +6,7 @@ use super::super::wire::{
 };
 use super::files::{FileTable, Filled, ServedFile};
 use super::names::NotOpened;
-use super::origin::{refusal, FetchedRun, OriginFile, OriginOpened};
+use super::origin::{refusal, FetchedRun, FetchedRuns, OriginFile, OriginOpened};
 use super::staging::{StageRefusal, StagingArea};
 use pager::PageErrorKind;
 use std::sync::Arc;
@@ -82,7 +82,7 @@ pub(super) struct Reading {
     at: (usize, usize),
     /// Of a file at an origin: the part of an index or extent that is absent, and what came.
     absent: Option<Range>,
-    came: Vec<Arc<FetchedRun>>,
+    came: FetchedRuns,
 }
 
 impl Reading {
@@ -102,7 +102,7 @@ impl Reading {
             _ => ranges = vec![Range { offset: request.offset, len: request.len }],
         }
         let out = Vec::with_capacity(request.len as usize);
-        Ok(Self { op: request.op, file, ranges, via, out, at: (0, 0), absent: None, came: Vec::new() })
+        Ok(Self { op: request.op, file, ranges, via, out, at: (0, 0), absent: None, came: FetchedRuns::default() })
     }
 
     /// The file at an origin that it reads, if it does.
@@ -111,7 +111,7 @@ impl Reading {
     }
 
     /// What is absent of a file at an origin, and what came already.
-    pub(super) fn wanted(&self) -> (Vec<Range>, Vec<Arc<FetchedRun>>) {
+    pub(super) fn wanted(&self) -> (Vec<Range>, FetchedRuns) {
         let of_via = self.absent.iter().copied();
         let rest = self.ranges.iter().skip(self.at.0).enumerate().map(|(n, range)| {
             let begun = if n == 0 { self.at.1 as u32 } else { 0 };
@@ -223,7 +223,7 @@ fn read(
     files: &FileTable,
     file: &Arc<ServedFile>,
     (offset, len): (u64, usize),
-    came: &[Arc<FetchedRun>],
+    came: &FetchedRuns,
     out: &mut Vec<u8>,
     at_once: bool,
 ) -> Result<Filled, State> {

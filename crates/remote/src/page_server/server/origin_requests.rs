@@ -77,8 +77,9 @@ impl EventLoop {
             return self.absent.push(line, job, self.is_pumping);
         }
         self.at_origins += 1;
-        // What comes is held beside the reply until it is copied there.
-        let charged = charged * 2;
+        // What comes is held beside the reply until it is copied there: whole blocks, also for ranges of a byte.
+        let fetched = reading.origin().map_or(0, |file| file.fetch_bytes(&reading.wanted().0));
+        let charged = charged + fetched.max(charged);
         self.charge(charged);
         self.shared.counts.from_origin.fetch_add(1, Relaxed);
         self.fetch(line, job, begun, charged, reading);

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 /// Deadlines of the server's own client, so that tests can wait for them.
 fn register() {
-    let options = ClientOptions { network_timeout: Duration::from_millis(600), ..hasty() };
+    let options = ClientOptions { network_timeout: Duration::from_secs(1), ..hasty() };
     let find = move |url: &str| client::place_of(url, options);
     pager::place::register("farfield+tcp", Arc::new(find));
 }
@@ -401,6 +401,30 @@ fn what_cannot_be_an_origin_is_refused() {
     }
 }
 
+#[test]
+fn thousands_of_ranges_are_one_request() {
+    let folder = folder();
+    let truth = bytes(16, 24 << 20);
+    std::fs::write(folder.0.join("a"), &truth).unwrap();
+    let origin = serve(&folder.0);
+    let server = Server::start(behind(&origin, memory(1 << 20))).unwrap();
+    let mut raw = Raw::greeted(server.address(), None);
+    raw.open("far/a", 1).unwrap();
+    let mut rng = Rng(5);
+    // Also the same byte twice, neighbours, and blocks in no order.
+    let mut places: Vec<u64> = (0..1500).map(|_| rng.below(truth.len() as u64 - 1)).collect();
+    places.extend([places[0], places[0] + 1, 0]);
+    let mut body = Vec::new();
+    write_ranges(&mut body, places.iter().map(|offset| Range { offset: *offset, len: 1 }));
+    let request = Request { file: 1, len: places.len() as u32, ..Request::new(Op::ReadV, 0) };
+    for _ in 0..2 {
+        let told = raw.ask(request, &body).unwrap();
+        assert_eq!(told.reply.state, State::Ok);
+        assert!(told.body.iter().zip(&places).all(|(byte, at)| *byte == truth[*at as usize]));
+    }
+    until("nothing is held", Duration::from_secs(5), || count(&server, "held") == 0);
+}
+
 /// Hits pass what waits for the origin, and clients share the origin, whatever one of them asks for.
 #[test]
 fn a_greedy_client_delays_no_other() {
@@ -437,4 +461,33 @@ fn a_greedy_client_delays_no_other() {
         assert!(done.load(SeqCst) < 200, "{} of 300 pages went before 5", done.load(SeqCst));
     });
     until("nothing is held", Duration::from_secs(5), || count(&server, "held") == 0);
+}
+
+/// Microseconds of reads one at a time: from the memory cache, and from the kernel's page cache for comparison.
+#[test]
+#[ignore = "a measurement: cargo test -p farfield-remote --release -- --ignored --nocapture a_hit_costs"]
+fn a_hit_costs() {
+    const PAGE: usize = 48 << 10;
+    let folder = folder();
+    let truth = bytes(15, 64 << 20);
+    std::fs::write(folder.0.join("a"), &truth).unwrap();
+    let origin = serve(&folder.0);
+    let server = Server::start(behind(&origin, memory(256 << 20))).unwrap();
+    let from_memory = place_at(server.address(), Credentials::default(), ClientOptions::default());
+    let from_files = place_at(origin.address(), Credentials::default(), ClientOptions::default());
+    let (memory, files) = (far("a"), file("a"));
+    assert!(read(&from_memory, &memory, 0, truth.len()).unwrap() == truth);
+    for (what, place, file) in [("memory cache", &from_memory, &memory), ("page cache", &from_files, &files)] {
+        let mut rng = Rng(3);
+        let mut took: Vec<Duration> = (0..4000)
+            .map(|_| {
+                let at = rng.below((truth.len() - PAGE) as u64);
+                let begun = std::time::Instant::now();
+                read(place, file, at, PAGE).unwrap();
+                begun.elapsed()
+            })
+            .collect();
+        took.sort_unstable();
+        println!("{what}: p50 {:?}, p90 {:?}, p99 {:?}", took[2000], took[3600], took[3960]);
+    }
 }

@@ -126,7 +126,7 @@ impl Engine {
         lock(&self.table)
     }
 
-    /// Takes what is known of the connections over into the table, if it is older than [`FRESH`].
+    /// Takes the state of connections and windows over into the table, if that is older than [`FRESH`].
     fn refresh(&self) {
         let now = self.begun.elapsed().as_micros() as u64 + 1;
         let last = self.refreshed.load(Relaxed);
@@ -134,9 +134,11 @@ impl Engine {
             return;
         }
         self.refreshed.store(now, Relaxed);
-        let lost: Vec<Option<String>> = self.places.iter().map(|place| place.lost()).collect();
+        let states: Vec<_> = self.places.iter().map(|place| (place.lost(), place.room())).collect();
         let mut table = self.table();
-        table.members.iter_mut().zip(lost).for_each(|(member, lost)| member.lost = lost);
+        for (member, (lost, room)) in table.members.iter_mut().zip(states) {
+            (member.lost, member.room) = (lost, room as i64);
+        }
     }
 
     fn with_servers<T>(&self, look: impl FnOnce(&Servers<'_>) -> T) -> T {

@@ -32,6 +32,8 @@ pub(super) struct Member {
     /// For [`score`].
     key: u64,
     pub(super) in_flight: u32,
+    /// Further reads that its window has room for.
+    pub(super) room: i64,
     /// Smoothed, in seconds; `None`: unknown.
     latency: Option<f64>,
     sampled: Instant,
@@ -55,6 +57,7 @@ impl Member {
         Self {
             key,
             in_flight: 0,
+            room: 1,
             latency: None,
             sampled: now,
             heard: now,
@@ -93,12 +96,14 @@ impl Member {
             self.heard = now;
         }
         self.in_flight += 1;
+        self.room -= 1;
         self.oldest.get_or_insert(now);
     }
 
     /// A read there has ended, however.
     pub(super) fn end(&mut self) {
         self.in_flight = self.in_flight.saturating_sub(1);
+        self.room += 1;
         if self.in_flight == 0 {
             self.oldest = None;
         }
@@ -176,6 +181,15 @@ pub(super) fn choose(
                 server
             }
         }
+        // A scan stays in one block for a while: without this the lines to the other servers are idle meanwhile.
+        _ if members[home].room <= 0 => {
+            let most = members[home].wait(now);
+            let has_half = |server: &usize| {
+                let member = &members[*server];
+                member.room >= i64::from(member.in_flight.max(1)) && member.wait(now) <= most
+            };
+            usable().filter(has_half).max_by_key(heaviest).unwrap_or(home)
+        }
         _ => home,
     };
     Some(Choice { server, usable: true })
@@ -197,4 +211,61 @@ pub(super) fn with_room(members: &[Member], now: Instant) -> u64 {
     let least = usable().filter_map(|(_, member)| member.wait(now)).min_by(f64::total_cmp).unwrap_or(0.0);
     let in_time = |wait: f64| wait <= least * MUCH || wait <= least + MUCH_LONGER_S;
     usable().filter(|(_, member)| member.wait(now).is_none_or(in_time)).fold(0, |bits, (n, _)| bits | 1 << n)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::copies::SpreadFile;
+    use super::*;
+
+    #[test]
+    fn reads_leave_a_home_that_is_full_slow_or_gone() {
+        let now = Instant::now();
+        let file = SpreadFile::anywhere("farfield://s/data/f".as_ref(), 3);
+        let members = || -> Vec<Member> {
+            let member = |n: u64| {
+                let mut member = Member::new(n * 77, now);
+                (member.latency, member.room) = (Some(0.01), 16);
+                member
+            };
+            (0..3).map(member).collect()
+        };
+        let chosen =
+            |members: &mut [Member], without| choose(members, &file, 0, without, now).map(|c| (c.server, c.usable));
+        let home = chosen(&mut members(), 0).unwrap().0;
+        let second = chosen(&mut members(), 1 << home).unwrap().0;
+        // Full: to the next one, while that has half of its window free and is not slower.
+        let mut full = members();
+        full[home].room = 0;
+        assert_eq!(chosen(&mut full, 0), Some((second, true)));
+        full[second].latency = Some(0.011);
+        assert_eq!(chosen(&mut full, 1 << (3 - home - second)), Some((home, true)));
+        for member in &mut full {
+            (member.in_flight, member.room) = (10, 0);
+        }
+        assert_eq!(chosen(&mut full, 0), Some((home, true)));
+        // Much slower: to the fastest one, but for one read a second.
+        let mut slow = members();
+        (slow[home].latency, slow[second].latency) = (Some(0.2), Some(0.02));
+        assert_eq!(chosen(&mut slow, 0), Some((3 - home - second, true)));
+        let later = now + LET_IN;
+        let at = |members: &mut [Member], now| choose(members, &file, 0, 0, now).map(|c| c.server);
+        assert_eq!(at(&mut slow, later), Some(home));
+        assert_eq!(at(&mut slow, later), Some(3 - home - second));
+        assert_eq!(with_room(&slow, now), 7 & !(1 << home));
+        // Gone: to the next one; all gone: the home is the one to wait for.
+        let mut gone = members();
+        gone[home].lost = Some("gone".into());
+        assert_eq!(chosen(&mut gone, 0), Some((second, true)));
+        gone.iter_mut().for_each(|member| member.still = true);
+        assert_eq!(chosen(&mut gone, 0), Some((home, false)));
+        assert_eq!(chosen(&mut gone, 7), None);
+        // Five failures in a row leave it out for a second, an answer ends that.
+        let mut failing = members();
+        (0..5).for_each(|_| failing[home].failed(now));
+        assert_eq!(chosen(&mut failing, 0), Some((second, true)));
+        assert!(failing[home].is_usable(now + FIRST_PAUSE));
+        failing[home].answered(Duration::from_millis(10), now);
+        assert_eq!(chosen(&mut failing, 0), Some((home, true)));
+    }
 }

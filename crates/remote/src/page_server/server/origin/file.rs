@@ -5,9 +5,12 @@ use super::super::memory_cache::{MemoryCache, BLOCK};
 use pager::place::{FilePin, FileRef, FileVersion, Place};
 use pager::source::{Buffer, Completion, Read, ReadClass};
 use pager::PageErrorKind;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{
+    AtomicBool, AtomicU64,
+    Ordering::{Relaxed, SeqCst},
+};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
@@ -40,6 +43,24 @@ impl OriginCounts {
 pub(in super::super) struct FetchedRun {
     offset: u64,
     bytes: Vec<u8>,
+}
+
+/// What came for one request, by offset.
+#[derive(Clone, Default)]
+pub(in super::super) struct FetchedRuns(BTreeMap<u64, Arc<FetchedRun>>);
+
+impl FetchedRuns {
+    /// Takes more.
+    pub(in super::super) fn extend(&mut self, runs: Vec<Arc<FetchedRun>>) {
+        self.0.extend(runs.into_iter().map(|run| (run.offset, run)));
+    }
+
+    /// The bytes from an offset on, as far as they came together.
+    fn from(&self, at: u64) -> Option<&[u8]> {
+        let (_, run) = self.0.range(..=at).next_back()?;
+        let rest = run.bytes.get(usize::try_from(at - run.offset).ok()?..)?;
+        (!rest.is_empty()).then_some(rest)
+    }
 }
 
 /// What a fetch ends with.
@@ -161,7 +182,7 @@ impl OriginFile {
         &self,
         offset: u64,
         len: usize,
-        came: &[Arc<FetchedRun>],
+        came: &FetchedRuns,
         out: &mut Vec<u8>,
     ) -> Result<usize, usize> {
         let left = usize::try_from(self.told.size.saturating_sub(offset)).unwrap_or(usize::MAX);
@@ -169,11 +190,7 @@ impl OriginFile {
         let mut done = 0;
         while done < most {
             let at = offset + done as u64;
-            let run = came.iter().find_map(|run| {
-                let from = usize::try_from(at.checked_sub(run.offset)?).ok()?;
-                run.bytes.get(from..).filter(|rest| !rest.is_empty())
-            });
-            let n = match run {
+            let n = match came.from(at) {
                 Some(rest) => {
                     let n = rest.len().min(most - done);
                     out.extend_from_slice(&rest[..n]);
@@ -202,37 +219,41 @@ impl OriginFile {
         range.offset / BLOCK as u64..end.div_ceil(BLOCK as u64)
     }
 
+    /// Bytes that a fetch of ranges holds at most.
+    pub(in super::super) fn fetch_bytes(&self, ranges: &[Range]) -> usize {
+        let blocks = |range| (self.blocks(range).count()) * BLOCK;
+        ranges.iter().map(blocks).sum()
+    }
+
     /// Fetches the absent blocks of ranges. `then` is called once, on any thread, with what came for them: blocks that
     /// are here already are not among it.
     pub(in super::super) fn fetch(
         self: &Arc<Self>,
         ranges: &[Range],
-        came: &[Arc<FetchedRun>],
+        came: &FetchedRuns,
         urgent: bool,
         then: Box<dyn FnOnce(Fetched) + Send>,
     ) {
         let state = FlightWaitState { left: 1, came: Vec::new(), failed: None, then: Some(then) };
         let waiting = Arc::new(FlightWaiter { state: Mutex::new(state) });
-        let (mut joined, mut runs): (Vec<Arc<BlockFlight>>, Vec<(u64, u64)>) = (Vec::new(), Vec::new());
+        let (mut joined, mut absent) = (BTreeMap::new(), BTreeSet::new());
         let mut flights = lock(&self.flights);
-        for range in ranges {
-            for block in self.blocks(range) {
-                if let Some(flight) = flights.get(&block) {
-                    if !joined.iter().any(|known| Arc::ptr_eq(known, flight)) {
-                        joined.push(flight.clone());
-                    }
-                    continue;
-                }
-                let here = came.iter().any(|run| run.has(block)) || self.cache.contains(&self.told.version, block);
-                let new = !here && !runs.iter().any(|(from, to)| (*from..*to).contains(&block));
-                match runs.last_mut() {
-                    _ if !new => {}
-                    Some((_, to)) if *to == block => *to += 1,
-                    _ => runs.push((block, block + 1)),
-                }
+        for block in ranges.iter().flat_map(|range| self.blocks(range)) {
+            if came.from(block * BLOCK as u64).is_some() {
+                continue;
+            }
+            // In this order: a block that has landed is in the cache before its flight is gone.
+            if let Some(flight) = flights.get(&block) {
+                joined.entry(flight.first).or_insert_with(|| flight.clone());
+            } else if !self.cache.contains(&self.told.version, block) {
+                absent.insert(block);
             }
         }
-        let new: Vec<Arc<BlockFlight>> = runs.into_iter().map(|(from, to)| self.flight(from, to, urgent)).collect();
+        let joined: Vec<Arc<BlockFlight>> = joined.into_values().collect();
+        let absent: Vec<u64> = absent.into_iter().collect();
+        let runs = absent.chunk_by(|a, b| *a + 1 == *b);
+        let new: Vec<Arc<BlockFlight>> =
+            runs.map(|run| self.flight(run[0], run[0] + run.len() as u64, urgent)).collect();
         for flight in &new {
             for block in flight.blocks() {
                 flights.insert(block, flight.clone());
@@ -246,7 +267,7 @@ impl OriginFile {
         if urgent {
             joined.iter().for_each(|flight| self.hasten(flight));
         }
-        self.send(new, urgent);
+        self.send(new);
         waiting.arrive(Ok(None));
     }
 
@@ -265,7 +286,7 @@ impl OriginFile {
 
     /// A task waits now for a read that was sent ahead of any use.
     fn hasten(&self, flight: &BlockFlight) {
-        if flight.urgent.swap(true, Relaxed) {
+        if flight.urgent.swap(true, SeqCst) {
             return;
         }
         let sent = flight.sent.get().and_then(|(sent, token)| Some((sent.upgrade()?, *token)));
@@ -275,12 +296,15 @@ impl OriginFile {
         }
     }
 
-    fn send(self: &Arc<Self>, flights: Vec<Arc<BlockFlight>>, urgent: bool) {
+    fn send(self: &Arc<Self>, flights: Vec<Arc<BlockFlight>>) {
         if flights.is_empty() {
             return;
         }
-        let class = if urgent { ReadClass::Demand } else { ReadClass::Prefetch };
-        let reads = flights.iter().zip(0..).map(|(flight, token)| {
+        let sent = Arc::new(SentReads { file: self.clone(), flights });
+        let reads = sent.flights.iter().zip(0..).map(|(flight, token)| {
+            let _first = flight.sent.set((Arc::downgrade(&sent), token));
+            // Looked at after that: whoever hastens it from now on finds it sent.
+            let class = if flight.urgent.load(SeqCst) { ReadClass::Demand } else { ReadClass::Prefetch };
             let mut memory = lock(&flight.memory);
             // The flight keeps this memory until its completion.
             let buffers = memory.iter_mut().map(|bytes| Buffer { ptr: bytes.as_mut_ptr(), len: bytes.len() }).collect();
@@ -288,10 +312,6 @@ impl OriginFile {
         });
         let reads: Vec<Read> = reads.collect();
         self.counts.reads.fetch_add(reads.len() as u64, Relaxed);
-        let sent = Arc::new(SentReads { file: self.clone(), flights });
-        for (flight, token) in sent.flights.iter().zip(0..) {
-            let _first = flight.sent.set((Arc::downgrade(&sent), token));
-        }
         let done: Arc<dyn Completion> = sent;
         self.place.submit(&self.file, reads, &done);
     }
@@ -332,12 +352,5 @@ impl OriginFile {
             PageErrorKind::Short { have, .. } => PageErrorKind::Changed { was: was(), is: format!("{have} bytes") },
             other => other,
         }
-    }
-}
-
-impl FetchedRun {
-    fn has(&self, block: u64) -> bool {
-        let from = block * BLOCK as u64;
-        from >= self.offset && from < self.offset + self.bytes.len() as u64
     }
 }

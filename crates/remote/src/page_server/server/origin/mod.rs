@@ -22,7 +22,7 @@ mod local;
 mod roots;
 
 pub(super) use answers::{refusal, told};
-pub(super) use file::{Fetched, FetchedRun, OriginFile};
+pub(super) use file::{Fetched, FetchedRun, FetchedRuns, OriginFile};
 pub(super) use roots::{FoundName, OriginOpened, Origins};
 
 use super::memory_cache::HostMemory;
