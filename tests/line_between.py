@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
 
 _AHEAD = 32 << 10
@@ -32,8 +33,16 @@ class Line:
     def address(self) -> str:
         return f"127.0.0.1:{self.port}"
 
+    def settle(self) -> None:
+        """Waits until nothing passes: replies to a run before, which nobody takes any more."""
+        before = -1
+        while before != self.passed:
+            before = self.passed
+            time.sleep(0.05)
+
     def at(self, byte: int, action: Callable[[], None]) -> None:
         """Runs an action once so many bytes have passed, before any further one passes."""
+        self.settle()
         with self._lock:
             self.passed, self._at, self._action = 0, byte, action
 

@@ -98,7 +98,8 @@ def test_faults_of_chunks_are_no_fill(kind: str, web: WebServer) -> None:
             continue
         with pytest.raises((AccessError, DataError)), farfield.open(web.url(name)) as ds:
             ds[20, 20, 20:22]
-    assert max(web.counts().values()) < 40
+    # Each read follows ten redirections.
+    assert max(web.counts().values()) < (100 if kind == "loop" else 40)
 
 
 def test_what_is_not_there(web: WebServer, ff: Command) -> None:
@@ -149,21 +150,24 @@ def test_chunks_that_are_not_there(web: WebServer) -> None:
 @pytest.mark.parametrize("server", ["http", "farfield"])
 def test_a_file_that_is_replaced_while_it_is_open(server: str, web: WebServer, root: Path, tmp_path: Path) -> None:
     file = root / f"replaced-{server}.nrrd"
-    file.write_bytes(HEAD + VALUES.tobytes())
+    # More than the first read brings, and than the limit holds.
+    values, head = np.tile(VALUES, (4, 4, 4)), HEAD.replace(b"48 48 48", b"192 192 192")
+    file.write_bytes(head + values.tobytes())
     with page_server(root, tmp_path / "state") as pages:
         address = web.url(file) if server == "http" else f"{pages.urls[0]}/{file.name}"
-        with farfield.open(address) as ds:
+        with farfield.open(address, memory_limit="8MiB") as ds:
             first = ds[0:2]
-            assert np.array_equal(first, VALUES[0:2])
+            assert np.array_equal(first, values[0:2])
             new = file.with_suffix(".new")
-            new.write_bytes(HEAD + (VALUES[::-1] + 1).tobytes() + b"more")
+            new.write_bytes(head + (values[::-1] + 1).tobytes() + b"more")
             os.replace(new, file)
             with pytest.raises(
                 DataError, match=r"changed while it was read: it was .* and is .*; open the dataset again"
             ):
-                ds[:]
+                for n in range(0, 192, 16):
+                    assert np.array_equal(ds[n : n + 16], values[n : n + 16])
         with farfield.open(address) as ds:
-            assert np.array_equal(ds[:], VALUES[::-1] + 1)
+            assert np.array_equal(ds[:], values[::-1] + 1)
     file.unlink()
 
 

@@ -5,7 +5,7 @@
 //! opening that begins while none is active forgets them.
 
 use super::local;
-use super::pin::{FilePin, FileVersion, VersionPin};
+use super::pin::{FilePin, FileVersion, PinTable, VersionPin};
 use super::reader::{start_first, FileReader, BLOCK};
 use super::registry::{is_remote, of};
 use super::seam::{Entry, FileKind, FileRef, FileStat, Place};
@@ -81,6 +81,17 @@ impl Drop for Opening {
             known.openings = known.openings.saturating_sub(1);
         }
     }
+}
+
+/// One of many files, in the version that the opening has seen, if it has met it.
+pub(crate) fn numbered(pins: &Arc<PinTable>, number: u64, path: PathBuf, base: u64) -> FileRef {
+    let pin = pins.file(number);
+    if pin.digest().is_none() {
+        let seen = known().as_ref().and_then(|known| known.files.get(&path)?.pin.expected());
+        // It fails only for a file that a reply has pinned since, whose reads fail then by themselves.
+        let _pinned = seen.map(|version| pin.check(&version));
+    }
+    FileRef { path: path.into(), base, pin }
 }
 
 /// Changes the record of a file. Beyond [`MOST_NAMES`] the change is made to a record that is dropped.

@@ -30,6 +30,7 @@ mod source;
 mod tests;
 mod waiting;
 
+pub(crate) use known::numbered;
 pub use known::{begin, fetch_small, list, read_small, stat, Opening};
 pub use pin::{FilePin, FileVersion, PinTable, SeenPin, VersionPin};
 pub(crate) use reader::read_part;

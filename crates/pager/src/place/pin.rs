@@ -171,12 +171,12 @@ impl VersionPin for NumberedPin {
     fn check(&self, seen: &FileVersion) -> Result<(), PageErrorKind> {
         let digest = seen.digest();
         let mut digests = self.table.digests.lock().unwrap_or_else(PoisonError::into_inner);
-        let (pinned, _) = *digests.entry(self.number).or_insert((digest, seen.size));
+        let (pinned, size) = *digests.entry(self.number).or_insert((digest, seen.size));
         self.table.bytes.store(digests.capacity() as u64 * 32, Relaxed);
         if pinned == digest {
             return Ok(());
         }
-        let was = "another version at the first read".to_owned();
+        let was = format!("another version of {size} bytes when it was first seen");
         Err(PageErrorKind::Changed { was, is: seen.to_string() })
     }
 }

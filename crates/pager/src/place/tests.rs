@@ -252,6 +252,27 @@ fn many_remote_files_are_one_source_of_one_version_each() {
 const END: FileIndex = FileIndex { len: 30, at_end: true };
 
 #[test]
+fn many_files_have_the_versions_of_the_opening() {
+    let dir = folder("opened");
+    let _mirror = Mirror::register("mirror-opened", &dir.0);
+    let write = |name: &str, bytes: [u8; 100]| std::fs::write(dir.0.join(name), bytes).unwrap();
+    ["0", "1"].iter().for_each(|name| write(name, [1; 100]));
+    // While it lasts, no opening of another test forgets what it has seen.
+    let _opening = Opening::begin();
+    assert!(stat(&[PathBuf::from("mirror-opened://host/0")])[0].is_ok());
+    for name in ["0", "1"] {
+        std::fs::remove_file(dir.0.join(name)).unwrap();
+        write(name, [2; 100]);
+    }
+    let files = FileSet::new(Backend::Threads, 1).unwrap();
+    let folder = FileSet::folder(&files, Arc::new(Names(2, "mirror-opened://host".into(), END))).unwrap();
+    let changed = read_bytes(&*folder, folder.place(0), 20);
+    assert!(matches!(changed, Err(PageErrorKind::Changed { .. })), "{changed:?}");
+    // One that the opening has not met is of the version of its first read.
+    assert_eq!(read_bytes(&*folder, folder.place(1), 20).unwrap(), vec![2; 20]);
+}
+
+#[test]
 fn indexes_of_shards_are_read_with_their_state() {
     use crate::source::folder::About;
     let dir = folder("index");

@@ -13,7 +13,7 @@ use super::indexed::{put, IndexedExtents, WantedEntry};
 use super::threads;
 use super::{Completion, Read, ReadForm, Source};
 use crate::error::PageErrorKind;
-use crate::place::{self, FileKind, FileRef, FileStat, IndexedExtent, PinTable, Place};
+use crate::place::{self, FileKind, FileStat, IndexedExtent, PinTable, Place};
 use std::collections::HashMap;
 use std::io;
 use std::ops::Range;
@@ -229,7 +229,7 @@ impl Folder {
     fn follow(&self, number: u64, index: FileIndex, then: IndexRead) -> Result<(), IndexRead> {
         let FolderFiles::Remote { place, pins, extents, .. } = &self.files else { return Err(then) };
         let Some(entry) = extents.take(number) else { return Err(then) };
-        let file = FileRef { path: self.names.path(number).into(), base: 0, pin: pins.file(number) };
+        let file = place::numbered(pins, number, self.names.path(number), 0);
         let wanted =
             IndexedExtent { index_len: index.len, at_end: index.at_end, entry: entry.at, longest: entry.longest };
         // The place may give it back.
@@ -309,7 +309,7 @@ impl Folder {
                 }));
             }
             FolderFiles::Remote { place, pins, .. } => {
-                let file = FileRef { path: path.into(), base: 0, pin: pins.file(number) };
+                let file = place::numbered(pins, number, path, 0);
                 let place = place.clone();
                 let plain = move |found: Option<FoundIndex>| match found {
                     Some(found) => told(found),
@@ -325,7 +325,7 @@ impl Folder {
     /// Completes a read of a whole index at the begin of a remote file.
     fn read_first_index(&self, number: u64, index: FileIndex, read: Read, done: &Arc<dyn Completion>) {
         let FolderFiles::Remote { place, pins, .. } = &self.files else { return };
-        let file = FileRef { path: self.names.path(number).into(), base: self.place(number), pin: pins.file(number) };
+        let file = place::numbered(pins, number, self.names.path(number), self.place(number));
         let (place, done) = (place.clone(), done.clone());
         let plain = move |found: Option<FoundIndex>| match found {
             Some(Ok((_, bytes))) if bytes.len() == read.len() => {
@@ -353,7 +353,7 @@ impl Folder {
         let abouts = AboutsRead::new(read, (numbers.end - numbers.start) as usize, done);
         let mut unknown: Vec<(usize, u64)> = Vec::new();
         for (part, number) in numbers.enumerate() {
-            let file = FileRef { path: self.names.path(number).into(), base: 0, pin: pins.file(number) };
+            let file = place::numbered(pins, number, self.names.path(number), 0);
             if len == 0 || !first.start(&**place, &file, number, len, (&abouts, part)) {
                 unknown.push((part, number));
             }
@@ -557,8 +557,7 @@ impl Source for Folder {
                     if reads.is_empty() {
                         continue;
                     }
-                    let path = self.names.path(number).into();
-                    let file = FileRef { path, base: self.place(number), pin: pins.file(number) };
+                    let file = place::numbered(pins, number, self.names.path(number), self.place(number));
                     place.submit(&file, reads, done);
                 }
                 return;

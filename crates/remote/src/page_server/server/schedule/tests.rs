@@ -91,7 +91,7 @@ fn a_full_socket_has_no_turn() {
     schedule.set_open(1, true);
     assert_eq!(take(&mut schedule).unwrap().0, 1);
     // Memory for a part only.
-    assert!(matches!(schedule.next(Instant::now(), 10), NextRequest::Nothing));
+    assert!(matches!(schedule.next(Instant::now(), 10), NextRequest::NoRoom));
     schedule.remove(1);
     assert!(take(&mut schedule).is_none() && schedule.waiting() == 0);
 }
