@@ -182,6 +182,8 @@ def test_a_picture_of_a_sparse_store_reads_each_page_once(
     with web_server(root) as web:
         web.delay = 0.02
         ff("render", web.url("s.zarr"), *size, "-o", tmp_path / "there.png")
-        asked = Counter((request.path, request.range) for request in web.requests)
+        # Pages, and not the indexes at the ends of shards.
+        pages = [request for request in web.requests if not (request.range or "").startswith("bytes=-")]
+        asked = Counter((request.path, request.range) for request in pages)
     assert max(asked.values()) == 1, asked.most_common(4)
     assert (tmp_path / "there.png").read_bytes() == (tmp_path / "here.png").read_bytes()
