@@ -288,7 +288,7 @@ def test_a_source_that_changes(root: Path, tmp_path: Path) -> None:
     os.utime(data / "part_1", ns=(5, 5))
 
     def change(phase: str, done: float, total: float) -> bool:
-        if phase == "staging" and done > 0:
+        if phase == "staging":
             with (data / "part_1").open("r+b") as file:
                 file.write(b"other")
         return True
