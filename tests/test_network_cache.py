@@ -109,7 +109,7 @@ def test_info_and_clear(web: WebServer, tmp_path: Path) -> None:
     assert json.loads(process("cache", "info", "--json", env=env).stdout)["network"]["records"] == 0
     web.forget()
     convert(web.url("a.nrrd"), tmp_path / "1.zarr")
-    assert tree(tmp_path / "0.zarr") == tree(tmp_path / "1.zarr") and web.counts()["a.nrrd"] > 2
+    assert tree(tmp_path / "0.zarr") == tree(tmp_path / "1.zarr") and web.counts()["a.nrrd"] >= 2
 
 
 @pytest.mark.parametrize("server", ["http", "farfield"])

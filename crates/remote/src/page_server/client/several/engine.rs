@@ -85,7 +85,8 @@ pub(super) struct Engine {
 /// Wakes the thread that ticks.
 #[derive(Default)]
 struct TickClock {
-    state: Mutex<()>,
+    /// Whether it was rung since the last sleep.
+    rung: Mutex<bool>,
     bell: Condvar,
     runs: AtomicBool,
     asleep: AtomicBool,
@@ -93,6 +94,7 @@ struct TickClock {
 
 impl Drop for Engine {
     fn drop(&mut self) {
+        *lock(&self.clock.rung) = true;
         self.clock.bell.notify_all();
     }
 }
@@ -467,7 +469,7 @@ impl Engine {
             self.clock.runs.store(builder.spawn(move || run(&this, &clock)).is_ok(), Relaxed);
         }
         if self.clock.asleep.load(Relaxed) {
-            let _asleep = lock(&self.clock.state);
+            *lock(&self.clock.rung) = true;
             self.clock.bell.notify_all();
         }
     }
@@ -501,7 +503,6 @@ fn run(engine: &Weak<Engine>, clock: &TickClock) {
     loop {
         let Some(this) = engine.upgrade() else { return };
         let next = this.tick();
-        let state = lock(&clock.state);
         let wait = match next {
             Some(wait) => wait,
             None => {
@@ -515,10 +516,12 @@ fn run(engine: &Weak<Engine>, clock: &TickClock) {
             }
         };
         // The last one to hold the engine ends it, and rings.
-        drop(state);
         drop(this);
-        let state = lock(&clock.state);
-        drop(clock.bell.wait_timeout(state, wait));
+        let mut rung = lock(&clock.rung);
+        if !*rung {
+            rung = clock.bell.wait_timeout(rung, wait).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        *rung = false;
         clock.asleep.store(false, Relaxed);
     }
 }
