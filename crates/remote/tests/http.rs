@@ -51,7 +51,11 @@ fn names_are_files_folders_or_missing() {
     assert_eq!(stat(&server.url("wing.zarr")).unwrap().kind, FileKind::Folder);
     assert_eq!(stat(&server.url("wing.zarr/")).unwrap().kind, FileKind::Folder);
     assert_eq!(stat(&server.url("none")), Err(PageErrorKind::Missing));
-    let before = server.count();
+    // One document tells that a store is there. The others are asked for at the same time, and may come later.
+    let mut before = 0;
+    while server.count() != std::mem::replace(&mut before, server.count()) {
+        std::thread::sleep(Duration::from_millis(100));
+    }
     assert_eq!(stat(&server.url("wing.zarr/c/0/1")), Err(PageErrorKind::Missing));
     assert_eq!(server.count() - before, 1, "a chunk is no folder");
     let listed = place::list(Path::new(&server.url("wing.zarr?sig=secret")), 10);
@@ -243,5 +247,6 @@ fn a_prefetch_that_is_demanded_goes_first() {
         std::thread::sleep(Duration::from_millis(5));
     }
     let order = order.0.lock().unwrap();
-    assert!(order[..16].contains(&58) && order[..16].contains(&59), "{order:?}");
+    // On a line of which nothing is known, 24 reads go out at once.
+    assert!(order[..26].contains(&58) && order[..26].contains(&59), "{order:?}");
 }
