@@ -23,7 +23,7 @@ pub struct NetworkOptions {
     pub backoff: Duration,
     /// The longest of these waits.
     pub longest_backoff: Duration,
-    /// Most connections to a server. Beyond [`USUAL_CONNECTIONS`] only as many as its line asks for.
+    /// Most connections to a server. Beyond 64 only as many as its line asks for.
     pub connections: usize,
 }
 

@@ -64,7 +64,7 @@ impl std::fmt::Debug for RemotePlace {
 }
 
 impl RemotePlace {
-    /// A place beside those of [`register`], of the server that a URL names.
+    /// A place beside those of [`super::register`], of the server that a URL names.
     ///
     /// # Errors
     /// When the URL names no server.
