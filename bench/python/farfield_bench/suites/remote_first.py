@@ -68,7 +68,7 @@ def sparse_pyramid(path: Path, side: int, balls: int, radius: int) -> list[int]:
 @experiment("remote-first", "The first picture of a sparse store of a terabyte at a server, over 50 ms")
 def measure(recorder: Recorder) -> None:
     """An OME-Zarr image of 10,000 x 10,000 x 10,000 bytes in shards of 256 and chunks of 32 voxels, with all its levels,
-    of which 24 small balls are written. `farfield render` of it, 1920 x 1080, within 64 MiB, without a disk cache, over
+    with 24 small balls written. `farfield render` of it, 1920 x 1080, within 64 MiB, without a disk cache, over
     a line of 50 ms without a bound of its rate: farfield:// over TLS, and http (one nginx worker). Times are from the
     start of the process to its end, after the PNG is written. The same of the files here shows what is not the line.
     Requests of the web arm are those of nginx's log.

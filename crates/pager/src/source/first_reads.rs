@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 /// Time after which bytes that no page has read give way to others.
 const FORGOTTEN: Duration = Duration::from_secs(2);
 
-/// The memory of first reads.
+/// The memory of first reads, and of extents that come with their indexes.
 #[derive(Debug, Default)]
 pub(crate) struct FirstBudget {
     most: AtomicU64,
@@ -28,13 +28,13 @@ impl FirstBudget {
         self.most.store(most, Relaxed);
     }
 
-    fn take(&self, bytes: u64) -> bool {
+    pub(super) fn take(&self, bytes: u64) -> bool {
         let most = self.most.load(Relaxed);
         let more = |taken: u64| taken.checked_add(bytes).filter(|sum| *sum <= most);
         self.taken.fetch_update(Relaxed, Relaxed, more).is_ok()
     }
 
-    fn give(&self, bytes: u64) {
+    pub(super) fn give(&self, bytes: u64) {
         self.taken.fetch_sub(bytes, Relaxed);
     }
 }

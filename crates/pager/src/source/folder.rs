@@ -169,7 +169,8 @@ impl FileSet {
         let files = match place::of(&first).map_err(PageErrorKind::into_io)? {
             Some(place) => {
                 let first = Arc::new(FirstReads::new(this.first_budget().clone()));
-                FolderFiles::Remote { place, pins: Arc::default(), first, extents: Arc::default() }
+                let extents = Arc::new(IndexedExtents::new(this.first_budget().clone()));
+                FolderFiles::Remote { place, pins: Arc::default(), first, extents }
             }
             None => FolderFiles::Local { files: this.clone(), serial: this.take_serials(names.count()) },
         };

@@ -2,15 +2,15 @@
 //!
 //! A page of a shard whose index is not known costs two round trips: the index, then the page. A place that follows
 //! indexes itself ([`Place::indexed`](crate::place::Place::indexed)) gives both in one. The index is read for one page;
-//! the extent of that page waits here until it is read, which is next.
+//! the extent of that page waits here until it is read, which is next. All folders of a pager share one budget. An
+//! extent that is not read after all makes room for others of its folder.
 
+use super::first_reads::FirstBudget;
 use super::{Buffer, Read};
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Bytes of extents that wait or are on their way at most. An extent that is not read after all makes room for others.
-const MOST_BYTES: u64 = 4 << 20;
 /// The longest extent that is worth it: a longer one takes more time than the round trip.
 const LONGEST: usize = 1 << 20;
 /// Most files with a wanted entry. More than that many are read in one sweep, where round trips overlap anyway.
@@ -26,10 +26,17 @@ pub(super) struct WantedEntry {
 }
 
 /// See the module.
-#[derive(Default)]
 pub(super) struct IndexedExtents {
     lists: Mutex<ExtentLists>,
+    /// What it has taken of the budget.
     bytes: AtomicU64,
+    budget: Arc<FirstBudget>,
+}
+
+impl Drop for IndexedExtents {
+    fn drop(&mut self) {
+        self.budget.give(self.bytes());
+    }
 }
 
 #[derive(Default)]
@@ -42,6 +49,15 @@ struct ExtentLists {
 }
 
 impl IndexedExtents {
+    pub(super) fn new(budget: Arc<FirstBudget>) -> Self {
+        Self { lists: Mutex::default(), bytes: AtomicU64::new(0), budget }
+    }
+
+    fn give(&self, bytes: u64) {
+        self.bytes.fetch_sub(bytes, Relaxed);
+        self.budget.give(bytes);
+    }
+
     fn lists(&self) -> MutexGuard<'_, ExtentLists> {
         self.lists.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -65,7 +81,7 @@ impl IndexedExtents {
     pub(super) fn take(&self, file: u64) -> Option<WantedEntry> {
         let mut lists = self.lists();
         let entry = lists.wanted.remove(&file)??;
-        while self.bytes() + entry.longest as u64 > MOST_BYTES {
+        while !self.budget.take(entry.longest as u64) {
             let oldest = lists.order.pop_front()?;
             self.drop_extent(&mut lists, oldest);
         }
@@ -76,10 +92,10 @@ impl IndexedExtents {
     /// The reply to a taken entry came, with an extent of the file or without.
     pub(super) fn put(&self, file: u64, entry: WantedEntry, extent: Option<(u64, Vec<u8>)>) {
         let mut lists = self.lists();
-        self.bytes.fetch_sub(entry.longest as u64, Relaxed);
-        if let Some((offset, bytes)) = extent.filter(|(_, bytes)| !bytes.is_empty()) {
+        let extent = extent.filter(|(_, bytes)| !bytes.is_empty() && bytes.len() <= entry.longest);
+        self.give((entry.longest - extent.as_ref().map_or(0, |(_, bytes)| bytes.len())) as u64);
+        if let Some((offset, bytes)) = extent {
             self.drop_extent(&mut lists, file);
-            self.bytes.fetch_add(bytes.len() as u64, Relaxed);
             lists.here.insert(file, (offset, bytes));
             lists.order.push_back(file);
         }
@@ -87,7 +103,7 @@ impl IndexedExtents {
 
     fn drop_extent(&self, lists: &mut ExtentLists, file: u64) {
         if let Some((_, bytes)) = lists.here.remove(&file) {
-            self.bytes.fetch_sub(bytes.len() as u64, Relaxed);
+            self.give(bytes.len() as u64);
             lists.order.retain(|other| *other != file);
         }
     }
@@ -136,6 +152,14 @@ mod tests {
     use super::*;
     use crate::source::ReadClass;
 
+    const MOST_BYTES: u64 = 4 << 20;
+
+    fn extents() -> IndexedExtents {
+        let budget = Arc::<FirstBudget>::default();
+        budget.set(MOST_BYTES);
+        IndexedExtents::new(budget)
+    }
+
     fn read_of(memory: &mut [u8]) -> Read {
         let buffers = vec![Buffer { ptr: memory.as_mut_ptr(), len: memory.len() }];
         Read { token: 1, offset: 0, buffers, class: ReadClass::Demand }
@@ -143,7 +167,7 @@ mod tests {
 
     #[test]
     fn an_extent_is_given_once_and_only_whole() {
-        let extents = IndexedExtents::default();
+        let extents = extents();
         let entry = WantedEntry { at: 16, longest: 100 };
         extents.want(3, entry);
         assert_eq!((extents.take(4), extents.take(3), extents.take(3)), (None, Some(entry), None));
@@ -162,7 +186,7 @@ mod tests {
 
     #[test]
     fn several_entries_of_one_index_are_not_followed() {
-        let extents = IndexedExtents::default();
+        let extents = extents();
         for at in [16, 16, 32] {
             extents.want(1, WantedEntry { at, longest: 10 });
         }
@@ -173,7 +197,7 @@ mod tests {
 
     #[test]
     fn extents_that_nobody_reads_make_room() {
-        let extents = IndexedExtents::default();
+        let extents = extents();
         let entry = WantedEntry { at: 0, longest: LONGEST };
         for file in 0..20 {
             extents.want(file, entry);
@@ -189,5 +213,14 @@ mod tests {
         assert_eq!(extents.take(24), None);
         taken.into_iter().for_each(|entry| extents.put(20, entry, None));
         assert_eq!(extents.bytes(), 0);
+        // What another folder of the pager has is not free, and is again once that folder is gone.
+        let other = IndexedExtents::new(extents.budget.clone());
+        (0..4).for_each(|file| other.want(file, entry));
+        assert_eq!((0..4).filter_map(|file| other.take(file)).count(), 4);
+        extents.want(1, entry);
+        assert_eq!(extents.take(1), None);
+        drop(other);
+        extents.want(1, entry);
+        assert_eq!(extents.take(1), Some(entry));
     }
 }

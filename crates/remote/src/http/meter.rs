@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 
 /// Reads at once on a slow line.
 const LEAST_WINDOW: usize = 8;
-/// Reads at once on a line of which nothing is known: a first picture needs some dozens, and each round trip counts.
+/// Reads at once on a new line: a first picture needs some dozens, and each round trip counts.
 const FIRST_WINDOW: usize = 24;
-/// Bytes a second of a line of which nothing is known.
+/// Bytes a second of a new line.
 const FIRST_RATE: f64 = 125e6;
 /// Bytes that make a line known. A few documents, one after the other, show its round trip and not its rate.
 const FIRST_BYTES_TOLD: u64 = 2 << 20;
@@ -186,7 +186,7 @@ mod tests {
     #[test]
     fn forms_stay_in_their_bounds() {
         let meter = LineMeter::new();
-        // Of a line of which nothing is known, and of a slow one.
+        // Of a new line, and of a slow one.
         assert_eq!((meter.form().hole, meter.form().longest, meter.window()), (37_500, 1 << 20, 24));
         meter.window.store(LEAST_WINDOW, Relaxed);
         assert_eq!(meter.window(), 24);

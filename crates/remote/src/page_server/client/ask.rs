@@ -18,7 +18,7 @@ pub(super) type Then = Box<dyn FnOnce(Result<Vec<u8>, PageErrorKind>) + Send>;
 
 /// Its subject.
 pub(super) enum What {
-    /// Bytes of a file, into the pager's buffers. `whole`: the longer read of which this is a part.
+    /// Bytes of a file, into the pager's buffers. `whole`: the longer read, if this is a part of one.
     Read { file: FileRef, read: Read, done: Arc<dyn Completion>, whole: Option<WholeRead> },
     /// Anything else.
     Told { request: Request, body: Vec<u8>, file: Option<FileRef>, then: Then },

@@ -47,7 +47,7 @@ pub(super) struct Pending {
     pub(super) sent: Instant,
 }
 
-/// A read whose reply is being received: its token, and the address of what receives its completion.
+/// The token of the read whose reply comes now, and the address of its completion.
 type Receiving = (u64, *const ());
 
 struct LinkState {

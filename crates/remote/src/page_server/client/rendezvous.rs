@@ -1,8 +1,8 @@
 //! Homes of files and blocks among several servers, from a hash alone.
 //!
 //! Rendezvous hashing (Thaler and Ravishankar 1998): each server has a score for a block, and the highest score is its
-//! home. No map is kept. The blocks of a server that leaves spread over the others; all other blocks stay. The hash is
-//! part of what lies on disks: a file staged by one version is looked for by the next, so it never changes.
+//! home. No map is kept. The blocks of a server that leaves spread over the others; all other blocks stay. The hash
+//! never changes: staged files lie on disks by it, and later versions look for them.
 
 /// FNV-1a, 64 bits.
 fn fnv(bytes: &[u8]) -> u64 {

@@ -53,7 +53,7 @@ impl SpreadFile {
         }
     }
 
-    /// A file of which nothing is known yet: it may be at each server, in any version.
+    /// A file without any answer yet: it may be at each server, in any version.
     pub(super) fn anywhere(path: &Path, servers: usize) -> Self {
         let version = FileVersion { size: 0, tag: "".into() };
         let copies = (0..servers).map(|_| CopyState::Here(Arc::new(FilePin::default()))).collect();
