@@ -118,6 +118,17 @@ def convert(
     return arms.run(arms.farfield(*words), **how)
 
 
+def random_file(folder: Path, size: int) -> None:
+    """Makes a folder with a file of so many random bytes, whole mebibytes, and has the file in memory."""
+    folder.mkdir(exist_ok=True)
+    file = folder / "random.bin"
+    if not file.exists() or file.stat().st_size != size:
+        with file.open("wb") as out:
+            for _ in range(size // MIB):
+                out.write(os.urandom(MIB))
+    arms.warm([file])
+
+
 def remove(path: Path) -> None:
     """Removes a store made for a measurement."""
     shutil.rmtree(path, ignore_errors=True)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
-from farfield_bench import arms, network
+from farfield_bench import arms, common, network
 from farfield_bench.common import MIB
 from farfield_bench.network import Line, Network, Served
 from farfield_bench.registry import experiment
@@ -43,14 +42,7 @@ def measure(recorder: Recorder) -> None:
     congestion = Path("/proc/sys/net/ipv4/tcp_allowed_congestion_control").read_text().split()
     recorder.condition("congestion control bbr for all", "bbr" in congestion, f"allowed: {', '.join(congestion)}")
     folder = (recorder.work / "remote-lines").resolve()
-    folder.mkdir(exist_ok=True)
-    file = folder / "random.bin"
-    size = (32 if quick else 256) * MIB
-    if not file.exists() or file.stat().st_size != size:
-        with file.open("wb") as out:
-            for _ in range(size // MIB):
-                out.write(os.urandom(MIB))
-    arms.warm([file])
+    common.random_file(folder, (32 if quick else 256) * MIB)
     runs = 1 if quick else min(recorder.runs, 3)
     seconds = 2.5 if quick else 6.5
     for line in list(LINES)[: 1 if quick else None]:

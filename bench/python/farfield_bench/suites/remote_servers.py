@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
-from farfield_bench import arms, network
+from farfield_bench import arms, common, network
 from farfield_bench.common import MIB
 from farfield_bench.network import Line, Network, Served
 from farfield_bench.registry import experiment
@@ -63,14 +63,7 @@ def measure(recorder: Recorder) -> None:
     if not network.namespaces().record(recorder):
         return
     folder = (recorder.work / "remote-servers").resolve()
-    folder.mkdir(exist_ok=True)
-    file = folder / "random.bin"
-    size = (32 if quick else 256) * MIB
-    if not file.exists() or file.stat().st_size != size:
-        with file.open("wb") as out:
-            for _ in range(size // MIB):
-                out.write(os.urandom(MIB))
-    arms.warm([file])
+    common.random_file(folder, (32 if quick else 256) * MIB)
     seconds = 2.5 if quick else 8.0
     for _ in range(1 if quick else min(recorder.runs, 3)):
         for count in (1, SERVERS):
