@@ -1,7 +1,7 @@
 //! Local files, read by io_uring or, where it is not available, by a pool of threads.
 
 use super::engine::{Engine, Op};
-use super::first_reads::FirstBudget;
+use super::first_budget::FirstBudget;
 use super::helpers::Helpers;
 use super::threads::Threads;
 use super::uring::Uring;

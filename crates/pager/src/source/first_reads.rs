@@ -3,41 +3,17 @@
 //!
 //! The memory of all folders of a pager has one bound ([`FirstBudget`]). Beyond it a file is checked first.
 
+use super::first_budget::FirstBudget;
 use super::folder::{About, ABOUT_BYTES};
 use super::{Buffer, Completion, Read, ReadNote};
 use crate::error::PageErrorKind;
 use crate::place::{FileKind, FileRef, FileStat, PinTable, Place, VersionPin};
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 /// Time after which bytes that no page has read give way to others.
 const FORGOTTEN: Duration = Duration::from_secs(2);
-
-/// The memory of first reads, and of extents that come with their indexes.
-#[derive(Debug, Default)]
-pub(crate) struct FirstBudget {
-    most: AtomicU64,
-    taken: AtomicU64,
-}
-
-impl FirstBudget {
-    /// Sets the bound in bytes.
-    pub(crate) fn set(&self, most: u64) {
-        self.most.store(most, Relaxed);
-    }
-
-    pub(super) fn take(&self, bytes: u64) -> bool {
-        let most = self.most.load(Relaxed);
-        let more = |taken: u64| taken.checked_add(bytes).filter(|sum| *sum <= most);
-        self.taken.fetch_update(Relaxed, Relaxed, more).is_ok()
-    }
-
-    pub(super) fn give(&self, bytes: u64) {
-        self.taken.fetch_sub(bytes, Relaxed);
-    }
-}
 
 /// Memory that is counted in a budget until it is dropped.
 struct CountedBytes {

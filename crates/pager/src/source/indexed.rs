@@ -5,7 +5,7 @@
 //! the extent of that page waits here until it is read, which is next. All folders of a pager share one budget. An
 //! extent that is not read after all makes room for others of its folder.
 
-use super::first_reads::FirstBudget;
+use super::first_budget::FirstBudget;
 use super::{Buffer, Read};
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};

@@ -9,6 +9,7 @@ use std::sync::Arc;
 pub mod conformance;
 mod engine;
 pub mod file;
+mod first_budget;
 mod first_reads;
 pub mod folder;
 pub(crate) mod helpers;
